@@ -16,7 +16,7 @@ import difflib
 import json
 import tomllib
 import typing
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
@@ -24,6 +24,7 @@ from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 from asr.base.errors import UserError
 from asr.base.registry import FEATURE_KINDS, NETWORKS, SIZED_NETWORKS
 from asr.base.system.files import is_utf8, read_lines
+from asr.base.text.units import read_units
 
 Settings = TypeVar("Settings", bound=Any)
 
@@ -44,6 +45,12 @@ class OneOf(NamedTuple):
     """The names that a setting may have: those of a registry."""
 
     names: Collection[str]
+
+
+class Checked(NamedTuple):
+    """The check of a text other than "", which raises a UserError that states what is expected."""
+
+    check: Callable[[str], object]
 
 
 AtLeast1 = Annotated[int, Range(1, 10**9)]
@@ -74,9 +81,10 @@ class DataConfig:
     # Corpora of words or syllables whose training recordings are joined to strings of up to 6 s by one
     # speaker, separated by commas: names of `corpus`. Words alone teach little about sentences.
     strings: str = ""
-    # Units that the text is split into: syllables, characters or words; "" for the labels that the corpus
-    # contains, or else the units that it is usually labelled with.
-    units: Literal["", "syllables", "characters", "words"] = ""
+    # Units that the text is split into: syllables, characters or words; bpe:500 or unigram:500 for that many
+    # pieces of words, learned from the training text by sentencepiece; the units.model of other labels or of
+    # a run for the same pieces; "" for the labels that the corpus contains, or else its usual units.
+    units: Annotated[str, Checked(read_units)] = ""
     # Folder in which prepared corpora are kept.
     prepared_dir: str = "data"
     # Manifest of the training set (JSON Lines, see data_pipeline/manifests/manifest.py). `corpus` fills in
@@ -475,11 +483,21 @@ def _checked(where: str, value: Any, expected: Any) -> Any:
     if type(value) is not expected:
         remedy = "; put it in quotes" if expected is str else ""
         raise UserError(f"{where}: expected {expected.__name__}, received {value!r}{remedy}")
-    if bounds and not bounds.low <= value <= bounds.high:
+    if isinstance(bounds, Checked):
+        _check_text(where, value, bounds)
+    elif bounds and not bounds.low <= value <= bounds.high:
         raise UserError(f"{where}: expected {bounds.low:g} to {bounds.high:g}, received {value!r}")
     if expected is str and not is_utf8(value):
         raise UserError(f"{where}: {value!r} cannot be written as UTF-8; rename it")
     return value
+
+
+def _check_text(where: str, value: str, checked: Checked) -> None:
+    try:
+        if value:
+            checked.check(value)
+    except UserError as error:
+        raise UserError(f"{where}: {error}") from None
 
 
 def did_you_mean(name: str, known: Iterable[str]) -> str:

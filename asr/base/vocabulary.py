@@ -9,14 +9,15 @@ from pathlib import Path
 
 from asr.base.errors import UserError
 from asr.base.system.files import read_lines, whole_file
+from asr.base.text.pieces import UNITS_MODEL, Pieces
 from asr.base.text.pinyin import is_syllable, split_syllable
 from asr.base.text.units import TOKEN_NAMES, Unit, is_character, unit_of
+from asr.base.text.units import WORD_BOUNDARY as WORD_BOUNDARY
 from asr.base.text.wording import counted
 from asr.base.types import Utterance
 
 BLANK_ID = 0
 BLANK = "<blank>"
-WORD_BOUNDARY = "▁"  # the token between words, where units are characters
 
 
 class Vocabulary:
@@ -24,13 +25,15 @@ class Vocabulary:
 
     Args:
         tokens: the units without the blank, in the order of their ids, which start at 1.
+        pieces: the model that splits text into these tokens; None for other units, or if it is missing.
 
     Raises:
         UserError: a token is empty, contains white space or appears twice.
     """
 
-    def __init__(self, tokens: Iterable[str]) -> None:
+    def __init__(self, tokens: Iterable[str], pieces: Pieces | None = None) -> None:
         self.tokens: tuple[str, ...] = (BLANK, *tokens)
+        self.pieces = pieces
         self._ids = {token: index for index, token in enumerate(self.tokens)}
         if len(self._ids) != len(self.tokens):
             repeated = next(t for i, t in enumerate(self.tokens) if self._ids[t] != i)
@@ -44,6 +47,12 @@ class Vocabulary:
 
     def __contains__(self, token: str) -> bool:
         return token in self._ids and token != BLANK
+
+    def are_tokens(self, parts: Sequence[str]) -> bool:
+        """Return whether parts of a text are tokens; pieces are if a word begins with the first of them."""
+        if self.unit == "pieces" and not "".join(parts[:1]).startswith(WORD_BOUNDARY):
+            return False  # letters are pieces, too, but not those of a word
+        return all(part in self for part in parts)
 
     def encode(self, tokens: Iterable[str]) -> list[int]:
         """Return the ids of tokens.
@@ -73,7 +82,7 @@ class Vocabulary:
     @property
     def is_spaced(self) -> bool:
         """Return whether there are spaces between tokens in text."""
-        return not all(map(is_character, self.tokens[1:]))
+        return self.unit != "pieces" and not all(map(is_character, self.tokens[1:]))
 
     @functools.cached_property
     def unit(self) -> Unit:
@@ -89,6 +98,19 @@ class Vocabulary:
     def is_mandarin(self) -> bool:
         """Return whether the tokens are toned syllables, except for a few interjections (`ng2`)."""
         return self.unit == "syllables"
+
+    def expect_pieces(self) -> Pieces:
+        """Return the model that splits text into the pieces of this vocabulary.
+
+        Raises:
+            UserError: it is missing.
+        """
+        if self.pieces is None:
+            raise UserError(
+                f"vocabulary: {UNITS_MODEL} is missing, which splits text into these pieces; copy it from "
+                "the folder of the manifests, or give the pieces themselves, separated by spaces"
+            )
+        return self.pieces
 
     def syllable_parts(self) -> list[list[int]]:
         """Return four part ids for each token: initial, final, tone, and the token itself.
@@ -121,24 +143,37 @@ class Vocabulary:
         return split_syllable(token) if is_syllable(token) else (f" {token}",) * 3
 
     def save(self, path: Path) -> None:
-        """Write one token a line, the blank first."""
+        """Write one token a line, the blank first, and the model of pieces beside it."""
         with whole_file(path, "vocabulary") as file:
             file.write("".join(f"{token}\n" for token in self.tokens).encode())
+        if self.pieces is not None:
+            self.pieces.save(path.with_name(UNITS_MODEL))
 
     @classmethod
     def load(cls, path: Path) -> Vocabulary:
         """Read a vocabulary that `save` wrote.
 
         Raises:
-            UserError: the file cannot be read, or its first line is not the blank.
+            UserError: the file cannot be read, its first line is not the blank, or the model of pieces beside
+                it has other pieces.
         """
         lines = read_lines(path, "vocabulary")
         if lines[0] != BLANK:
             raise UserError(f"{path}: expected {BLANK} on the first line, received {lines[:1]}")
+        model = path.with_name(UNITS_MODEL)
+        has_model = model.exists() and unit_of(lines[1:]) == "pieces"
+        pieces = Pieces.load(model) if has_model else None
+        if pieces is not None and list(pieces.tokens) != lines[1:]:
+            raise UserError(f"{model}: has other pieces than {path.name} beside it; restore the original")
         try:
-            return cls(lines[1:])
+            return cls(lines[1:], pieces)
         except UserError as error:
             raise UserError(f"{path}: {error}") from None
+
+    @classmethod
+    def of_pieces(cls, pieces: Pieces) -> Vocabulary:
+        """Return the vocabulary of all pieces of a model, in its order, whether a text has them or not."""
+        return cls(pieces.tokens, pieces)
 
     @classmethod
     def of_utterances(cls, utterances: Iterable[Utterance]) -> Vocabulary:

@@ -191,7 +191,7 @@ def _tokens(word: str, vocabulary: Vocabulary, pinyin_of: PinyinOf | None) -> Se
     parts = word.split()
     if not parts:
         raise UserError("expected a word before the tab, received nothing")
-    if all(part in vocabulary for part in parts):
+    if vocabulary.are_tokens(parts):
         return parts
     if vocabulary.is_mandarin:
         written_out = all(map(is_syllable, parts))
@@ -199,4 +199,6 @@ def _tokens(word: str, vocabulary: Vocabulary, pinyin_of: PinyinOf | None) -> Se
     if vocabulary.unit == "characters":
         between = WORD_BOUNDARY if WORD_BOUNDARY in vocabulary else ""
         return characters_in(between.join(parts).lower())
+    if vocabulary.unit == "pieces":
+        return vocabulary.expect_pieces().encode(" ".join(parts).lower())
     return parts

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asr.base.errors import UserError
+from asr.base.text.pieces import UNITS_MODEL, Pieces, text_of_pieces
 from asr.base.text.units import MIN_SHARE, unit_of
 from asr.base.text.wording import counted, listed
 from asr.base.vocabulary import Vocabulary
@@ -57,6 +58,8 @@ def evaluation_data(
     if not any(utterance.tokens for utterance in readable):
         raise UserError(f"{manifest}: expected labels to compare with, received no tokens; add labels")
     expect_unit([token for utterance in readable for token in utterance.tokens], vocabulary, str(manifest))
+    if vocabulary.pieces is not None:
+        expect_same_pieces([utterance.tokens for utterance in readable], vocabulary.pieces, str(manifest))
     unknown = [
         f"{u.id} ({u.audio_path})" for u in readable if any(token not in vocabulary for token in u.tokens)
     ]
@@ -87,8 +90,23 @@ def expect_unit(tokens: Sequence[str], vocabulary: Vocabulary, source: str) -> N
         raise UserError(
             f"{source}: expected labels as the model's, {vocabulary.unit} such as "
             f"{_examples(vocabulary.tokens[1:])}, received {_examples(unknown)}; "
-            f"prepare this set with `--units {vocabulary.unit}`"
+            f"prepare this set with `--units {_units_option(vocabulary)}`"
         )
+
+
+def expect_same_pieces(labels: Sequence[Sequence[str]], pieces: Pieces, source: str) -> None:
+    """Raise a UserError where another model split most words; a few labels may be split by hand."""
+    other = [tokens for tokens in labels if pieces.encode(text_of_pieces(tokens)) != tuple(tokens)]
+    if len(other) > (1 - MIN_SHARE) * len(labels):
+        own = pieces.encode(text_of_pieces(other[0]))
+        raise UserError(
+            f"{source}: expected the pieces of this run, such as {' '.join(own[:MAX_LISTED])}, received "
+            f"those of another model, {_examples(other[0])}; prepare it with `--units RUN/{UNITS_MODEL}`"
+        )
+
+
+def _units_option(vocabulary: Vocabulary) -> str:
+    return vocabulary.unit if vocabulary.unit != "pieces" else f"RUN/{UNITS_MODEL}"
 
 
 def _examples(tokens: Sequence[str]) -> str:

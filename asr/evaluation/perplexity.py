@@ -15,12 +15,14 @@ from typing import NamedTuple
 import numpy as np
 
 from asr.base.errors import UserError
+from asr.base.text.pieces import UNITS_MODEL, Pieces
 from asr.base.text.units import Unit, unit_of
 from asr.base.work import OnProgress, Work, ignore_progress
 from asr.language.ngram.folder import models_in, ordinary_words, sample_words
 from asr.language.ngram.model import SENTENCE_BEGIN, SENTENCE_END, Int32, NGramModel
 from asr.language.ngram.model_file import load_model
 from asr.language.ngram.text_score import TextScore, score_text
+from data_pipeline.text.piece_text import PieceText
 from data_pipeline.text.spoken_text import SpokenText
 from data_pipeline.text.text_files import find_text_files, read_blocks
 
@@ -55,7 +57,8 @@ def measure_perplexity(
         model: a folder of language models, an ARPA or a KenLM file.
         texts: text files, plain or gzipped, manifests, folders of them, or - for standard input.
         tokenized: whether each line is a sentence of the model's words, separated by spaces, in any language;
-            else Chinese text is split into sentences and words as for training.
+            else text is split into sentences and words as for training, which is Chinese unless the model is
+            over pieces.
         on_progress: receives the progress of reading and measuring the text.
 
     Raises:
@@ -64,6 +67,8 @@ def measure_perplexity(
     models = {path: load_model(path, on_progress) for path in models_in(model)}
     if tokenized:
         found = TextFits(_on_tokens(models, texts, on_progress))
+    elif all(unit_of(one.words) == "pieces" for one in models.values()):
+        found = _on_pieces(models, texts, on_progress)
     else:
         found = _on_chinese(models, texts, on_progress)
     if any(not fit.num_words for _, _, fit in found.fits):
@@ -78,7 +83,18 @@ def _on_chinese(models: Mapping[Path, NGramModel], texts: Sequence[str], on_prog
         return TextFits(fits, dict(spoken.left_out.most_common()))
 
 
-def _on_spoken(path: Path, model: NGramModel, spoken: SpokenText, on_progress: OnProgress) -> ModelFit:
+def _on_pieces(models: Mapping[Path, NGramModel], texts: Sequence[str], on_progress: OnProgress) -> TextFits:
+    ((path, model),) = models.items()  # a folder has a single model over pieces
+    pieces = Pieces.load(path.parent / UNITS_MODEL)
+    with tempfile.TemporaryDirectory() as folder:
+        text = PieceText(texts, pieces, Path(folder), on_progress)
+        fit = _on_spoken(path, model, text, on_progress)
+        return TextFits([fit], dict(text.left_out.most_common()))
+
+
+def _on_spoken(
+    path: Path, model: NGramModel, spoken: SpokenText | PieceText, on_progress: OnProgress
+) -> ModelFit:
     unit = unit_of(model.words)
     ids = model.ids_of([SENTENCE_END, *spoken.vocabulary(unit)])
     if len(ids) > 1 and not ids[1:].any():

@@ -9,6 +9,7 @@ import numpy as np
 
 from asr.audio import containers, flac, formats, joined, mixing, mpeg, wav
 from asr.base.system import paths
+from asr.base.text.pieces import UNITS_MODEL
 from asr.base.vocabulary import Vocabulary
 from asr.language.hanzi.converter import GENERAL_MODEL
 from asr.language.hanzi.rare import rare_characters
@@ -22,9 +23,11 @@ SCRIPTS = (
 
 
 def write_tokens(folder: Path, vocabulary: Vocabulary) -> None:
-    """Write a token and its id in each line of `tokens.txt`."""
+    """Write a token and its id in each line of `tokens.txt`, and the model of pieces, for hot words."""
     lines = [f"{token} {index}\n" for index, token in enumerate(vocabulary.tokens)]
     (folder / TOKENS).write_text("".join(lines), encoding="utf-8")
+    if vocabulary.pieces is not None:
+        vocabulary.pieces.save(folder / UNITS_MODEL)
 
 
 def write_scripts(folder: Path, vocabulary: Vocabulary) -> None:

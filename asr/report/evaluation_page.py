@@ -126,6 +126,8 @@ def write_report(
 def _headlines(unit: str, set_name: str, edits: EditCounts, scores: Sequence[Score]) -> list[tuple[str, str]]:
     """Return the error rate of the labels and that of the written text, each with its meaning."""
     headlines = [(percent(edits.rate), f"{unit} error rate on {set_name}")]
+    if scores[0].name != unit:  # words, which pieces make
+        headlines.insert(0, (percent(scores[0].total.rate), f"{scores[0].name} error rate on {set_name}"))
     written = [score for score in scores if score.name == "character" != unit]
     return [*headlines, *((percent(s.total.rate), f"{s.name} error rate, as written") for s in written)]
 

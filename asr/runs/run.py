@@ -2,6 +2,7 @@
 
 runs/demo/config.toml      the resolved configuration
 runs/demo/vocabulary.txt   one token a line, the blank first
+runs/demo/units.model      how words are split, where tokens are pieces of words
 runs/demo/token_counts.tsv how often each token occurs in the training set
 runs/demo/checkpoints/     the latest, the best and the chosen, see asr/runs/checkpoint.py
 runs/demo/inference/       the graph by which a CPU recognizes, see asr/runs/inference_graph.py

@@ -10,13 +10,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from asr.base.config import Config
+from asr.base.errors import UserError
 from asr.base.text.pinyin import mandarin_syllables
 from asr.base.vocabulary import Vocabulary
 from asr.base.work import OnProgress, ignore_progress
 from asr.ctc.forced_alignment import frames_needed
 from asr.model.features import make_features
 from asr.model.networks import make_network
-from asr.training.data import TRAINING_TOKENS, with_parent_tokens
+from asr.training.data import TRAINING_TOKENS, pieces_beside, with_parent_tokens
 from data_pipeline.doctor.diagnosis import Contents, Diagnosis, check_entries, diagnose, read_contents
 from data_pipeline.doctor.findings import Finding, Source, sources_to_examine
 from data_pipeline.doctor.label_checks import LabelRules, load_vocabulary, vocabulary_of
@@ -59,6 +60,11 @@ def _vocabulary(contents: Contents, config: Config) -> tuple[Vocabulary | None, 
     if not entries and config.data.train:
         entries = list(read_contents([Source(Path(config.data.train), "train")]).entries)
     vocabulary, findings = vocabulary_of(entries)
+    if vocabulary is not None and vocabulary.unit == "pieces":
+        try:
+            return pieces_beside(entries[0].source.path), findings
+        except UserError as error:
+            return vocabulary, [*findings, Finding("broken-vocabulary", str(error))]
     return vocabulary and with_parent_tokens(vocabulary, config), findings
 
 

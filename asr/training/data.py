@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from asr.base.config import Config
 from asr.base.errors import UserError
+from asr.base.text.pieces import UNITS_MODEL, Pieces
 from asr.base.text.pinyin import mandarin_syllables
 from asr.base.text.units import unit_of
 from asr.base.text.wording import counted
@@ -47,9 +48,13 @@ def with_manifests(config: Config, on_progress: OnProgress = ignore_progress) ->
     if missing and data.corpus:
         parts = parts_of(data.corpus, data.source)
         weights = weights_of(data.weights, [part.name for part in parts])
-        units = data.units or None
         joint = prepare_joint(
-            parts, Path(data.prepared_dir), units, data.held_out_speakers, data.strings, on_progress
+            parts,
+            Path(data.prepared_dir),
+            data.units or None,
+            data.held_out_speakers,
+            data.strings,
+            on_progress,
         )
         for line in joint.lines(weights):
             logger.info("%s", line)
@@ -70,23 +75,42 @@ def make_vocabulary(config: Config) -> Vocabulary:
     from data_pipeline.manifests.manifest import read_manifest
 
     if config.data.vocabulary in TRAINING_TOKENS:
-        own = Vocabulary.of_utterances(read_manifest(Path(config.data.train)))
+        manifest = Path(config.data.train)
+        own = Vocabulary.of_utterances(read_manifest(manifest))
+        if own.unit == "pieces":
+            return pieces_beside(manifest)
         return with_parent_tokens(own, config)
     if config.data.vocabulary == "mandarin":
         return Vocabulary(mandarin_syllables())
     return Vocabulary.load(Path(config.data.vocabulary))
 
 
+def pieces_beside(manifest: Path) -> Vocabulary:
+    """Return the vocabulary of all pieces by which a manifest is labelled, whether its text has them or not.
+
+    Raises:
+        UserError: their model is not beside the manifest.
+    """
+    path = manifest.parent / UNITS_MODEL
+    if not path.exists():
+        raise UserError(
+            f"{manifest}: its labels are pieces, but {UNITS_MODEL} is not beside it; copy it from the folder "
+            "that `asr prepare` wrote"
+        )
+    return Vocabulary.of_pieces(Pieces.load(path))
+
+
 def with_parent_tokens(vocabulary: Vocabulary, config: Config) -> Vocabulary:
     """Return all tokens of the run that training starts from, and those of a vocabulary that are new.
 
     Keeping the tokens of the other run keeps what it learned. They are left out if there is no such run, if
-    `data.vocabulary` is "train", or if they are of another unit.
+    `data.vocabulary` is "train", or if they are of another unit. Pieces of another model would split words
+    otherwise, so that they are left out as well.
 
     Raises:
         UserError: the other run cannot be read.
     """
-    if not config.train.init_from or config.data.vocabulary != "auto":
+    if not config.train.init_from or config.data.vocabulary != "auto" or vocabulary.unit == "pieces":
         return vocabulary
     parent = Run.open(Path(config.train.init_from)).vocabulary()
     if unit_of(parent.tokens) != unit_of(vocabulary.tokens):

@@ -16,7 +16,8 @@ from pathlib import Path
 
 from asr.base.errors import UserError
 from asr.base.system.files import cannot_write, whole_file
-from asr.base.text.units import UNITS, Unit
+from asr.base.text.pieces import UNITS_MODEL, Pieces
+from asr.base.text.units import TEXT_UNITS, UNITS, Unit
 from asr.base.work import OnProgress, Work, ignore_progress
 from asr.language.ngram.counting import END_ID
 from asr.language.ngram.folder import (
@@ -32,6 +33,7 @@ from asr.language.ngram.folder import (
 from asr.language.ngram.model import Int32
 from asr.language.ngram.model_file import save_model
 from asr.language.ngram.training import MB, SPECIAL_WORDS, TrainingOptions, train_ngrams
+from data_pipeline.text.piece_text import PieceText
 from data_pipeline.text.pronunciations import Pronunciation
 from data_pipeline.text.spoken_text import SpokenText
 
@@ -89,8 +91,9 @@ class TrainedModels:
 def train_language_models(
     texts: Sequence[str],
     out: Path,
-    units: Sequence[str] = UNITS,
+    units: Sequence[str] = TEXT_UNITS,
     *,
+    pieces: Path | None = None,
     order: int = TrainingOptions.order,
     prune: Sequence[int] = TrainingOptions.prune,
     max_size_mb: float | None = None,
@@ -102,7 +105,10 @@ def train_language_models(
     Args:
         texts: text files, plain or gzipped, manifests, folders of them, or - for standard input.
         out: the folder; one that this function wrote before is replaced when the new one is complete.
-        units: units to train a model each over; converting syllables to hanzi needs words.
+        units: units to train a model each over; converting syllables to hanzi needs words. For "pieces", the
+            text may be of any language; they are not combined with other units.
+        pieces: the model that splits words into pieces, such as `units.model` in a run; by default that
+            beside the first text.
         order: length of the longest n-grams.
         prune: see `TrainingOptions`.
         max_size_mb: of each model; None for any size.
@@ -111,16 +117,22 @@ def train_language_models(
 
     Raises:
         UserError: a text cannot be read or contains no hanzi; the folder cannot be written, or contains other
-            files; a parameter is out of range.
+            files; a parameter is out of range; there is no model of pieces.
     """
     started = time.monotonic()
     checked_units = _checked_units(units)
     options = _options(order, prune, max_size_mb, memory_mb)
+    model = _pieces_for(texts, pieces) if "pieces" in checked_units else None
     with _whole_folder(out) as folder:
-        text = SpokenText(texts, folder, on_progress)
+        text = (
+            PieceText(texts, model, folder, on_progress) if model else SpokenText(texts, folder, on_progress)
+        )
         trained = {unit: _train_unit(text, unit, folder, options, on_progress) for unit in checked_units}
-        readings = text.pronunciations()
-        _write_pronunciations(folder, readings)
+        readings = text.pronunciations() if isinstance(text, SpokenText) else []
+        if model:
+            model.save(folder / UNITS_MODEL)
+        else:
+            _write_pronunciations(folder, readings)
         _write_info(folder, text, trained, len(readings))
     return TrainedModels(
         out,
@@ -138,7 +150,18 @@ def _checked_units(units: Sequence[str]) -> list[Unit]:
     if unknown or not units:
         received = repr(unknown[0]) if unknown else "none"
         raise UserError(f"`units`: expected some of {', '.join(UNITS)}, received {received}")
+    if "pieces" in units and len(set(units)) > 1:
+        raise UserError("`units`: a model over pieces is trained alone, in a folder of its own")
     return [unit for unit in UNITS if unit in units]
+
+
+def _pieces_for(texts: Sequence[str], pieces: Path | None) -> Pieces:
+    path = pieces or Path(texts[0]).parent / UNITS_MODEL
+    if pieces is None and not path.exists():
+        raise UserError(
+            f"`pieces`: no {UNITS_MODEL} beside {texts[0]}; name that of the run to decode with this model"
+        )
+    return Pieces.load(path)
 
 
 def _options(
@@ -199,7 +222,7 @@ def _refuse_other_folders(out: Path) -> None:
             f"`out={out}`: expected a folder that can be replaced, received the current directory, one above "
             "it, or a mount point; name a new folder in it"
         )
-    ours = {INFO, PRONUNCIATIONS, *(model_path(out, unit).name for unit in UNITS)}
+    ours = {INFO, PRONUNCIATIONS, UNITS_MODEL, *(model_path(out, unit).name for unit in UNITS)}
     names = {path.name for path in out.iterdir()}
     if names and (INFO not in names or names - ours):
         found = min(names - ours, default="no " + INFO)
@@ -212,7 +235,7 @@ def _refuse_other_folders(out: Path) -> None:
 
 
 def _train_unit(
-    text: SpokenText, unit: Unit, folder: Path, options: TrainingOptions, on_progress: OnProgress
+    text: SpokenText | PieceText, unit: Unit, folder: Path, options: TrainingOptions, on_progress: OnProgress
 ) -> UnitModel:
     words = [*SPECIAL_WORDS, *text.vocabulary(unit)]
     num_tokens = 0
@@ -247,7 +270,7 @@ def _write_pronunciations(folder: Path, readings: Sequence[Pronunciation]) -> No
 
 
 def _write_info(
-    folder: Path, text: SpokenText, trained: Mapping[Unit, UnitModel], num_pronunciations: int
+    folder: Path, text: SpokenText | PieceText, trained: Mapping[Unit, UnitModel], num_pronunciations: int
 ) -> None:
     units: dict[str, UnitInfo] = {
         unit: UnitInfo(made.num_tokens, text.num_sentences, made.counts, made.discounts)

@@ -115,7 +115,7 @@ def format_words(words: Sequence[Word], duration_s: float, format_name: TimeForm
         words: in order.
         duration_s: of the recording.
         format_name: of the file.
-        unit: of the tokens: "syllables", "characters" or "words".
+        unit: of the tokens: "syllables", "characters", "words" or "pieces".
     """
     if format_name == "textgrid":
         return textgrid(words, duration_s, unit)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from asr.base.text.hanzi_text import is_hanzi
 from asr.base.types import Hypothesis
 from asr.base.vocabulary import WORD_BOUNDARY, Vocabulary
 from asr.transcription.transcript import Segment, Span, joined
@@ -42,6 +43,8 @@ class TextWriter:
         """Return the words that tokens are written as."""
         if self.converter is not None:
             return [Span(word.text, word.start, word.end) for word in self.converter.convert(tokens).words]
+        if self.vocabulary.unit == "pieces":
+            return _of_pieces(tokens)
         if WORD_BOUNDARY in self.vocabulary:
             return _spelled(tokens)
         gap = " " if self.vocabulary.is_spaced else ""
@@ -61,6 +64,26 @@ class TextWriter:
         )
         alternatives = [Segment.of(other, self.spans(other.tokens), start_s, end_s) for other in others]
         return Segment.of(best, self.spans(best.tokens), start_s, end_s, tuple(alternatives))
+
+
+def _of_pieces(tokens: Sequence[str]) -> list[Span]:
+    """Return the words of pieces. As hanzi are written without spaces, a piece of hanzi is a word."""
+    spans: list[Span] = []
+    gap = ""  # before the next word
+    for index, token in enumerate(tokens):
+        text = token.replace(WORD_BOUNDARY, "")
+        gap += " " * token.count(WORD_BOUNDARY)
+        if not text:
+            continue
+        if spans and not gap and not any(map(is_hanzi, (spans[-1].text[-1], text[0]))):
+            last = spans.pop()
+            spans.append(Span(last.text + text, last.begin, index + 1, last.gap))
+        else:
+            if spans:
+                spans[-1] = spans[-1]._replace(gap=gap)
+            spans.append(Span(text, index, index + 1, "" if is_hanzi(text[-1]) else " "))
+        gap = ""
+    return spans
 
 
 def _spelled(tokens: Sequence[str]) -> list[Span]:

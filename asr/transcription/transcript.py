@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from asr.base.text.pieces import text_of_pieces
 from asr.base.text.units import Unit
 from asr.base.types import Hypothesis
 
@@ -65,9 +66,9 @@ class Word:
 
     @property
     def spoken(self) -> str:
-        """Return its tokens as one string: letters in a row, syllables with spaces."""
+        """Return its tokens as one string: letters and pieces in a row, syllables with spaces."""
         names = [token.text for token in self.tokens]
-        return self.text if "".join(names) == self.text else " ".join(names)
+        return self.text if text_of_pieces(names) == self.text else " ".join(names)
 
     @property
     def units(self) -> tuple[Word, ...]:

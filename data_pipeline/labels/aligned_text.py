@@ -17,6 +17,7 @@ from asr.base.text.wording import counted, listed
 from asr.base.vocabulary import WORD_BOUNDARY, Vocabulary
 from data_pipeline.labels.errors import UnlabelledError
 from data_pipeline.labels.from_text import APOSTROPHES, label
+from data_pipeline.labels.in_pieces import pieces_of
 from data_pipeline.labels.spoken_symbols import DECORATION
 
 SENTENCE = re.compile(r"[^。！？!?；;\n]*[。！？!?；;\n]*")
@@ -69,14 +70,13 @@ def written_tokens(text: str, vocabulary: Vocabulary) -> list[WrittenToken]:
     """
     unit = vocabulary.unit
     parts = text.split()
-    given = [part in vocabulary for part in parts]
-    if all(given) or (unit == "syllables" and all(map(is_syllable, parts))):
+    if vocabulary.are_tokens(parts) or (unit == "syllables" and all(map(is_syllable, parts))):
         tokens = [WrittenToken(part.rstrip(), part) for part in PART.findall(text)]
     else:
         # words of scripts other than hanzi are separated across sentences, too
         sentences = SENTENCE.findall(text) if unit == "syllables" else [text]
         sentences = [sentence for sentence in sentences if _is_spoken(sentence)]
-        tokens = [token for sentence in sentences for token in _labelled(sentence, unit)]
+        tokens = [token for sentence in sentences for token in _labelled(sentence, vocabulary)]
     if not tokens:
         raise UserError("TEXT: no spoken text in it; give what is said in the recording")
     _refuse_unknown(tokens, vocabulary)
@@ -88,9 +88,13 @@ def _looks_like_a_path(argument: str) -> bool:
     return argument.lower().endswith(TEXT_FILES) or (argument.isascii() and "/" in argument)
 
 
-def _labelled(sentence: str, unit: Unit) -> Iterator[WrittenToken]:
+def _labelled(sentence: str, vocabulary: Vocabulary) -> Iterator[WrittenToken]:
+    unit = vocabulary.unit
     try:
-        tokens = label(sentence, unit)
+        if unit == "pieces":
+            tokens = pieces_of(sentence, vocabulary.expect_pieces())
+        else:
+            tokens = label(sentence, unit)
     except UnlabelledError as error:
         detail = (
             error.detail if len(error.detail) <= LONGEST_DETAIL else f"{error.detail[:LONGEST_DETAIL]}..."
@@ -123,7 +127,8 @@ def _starts(text: str, tokens: Sequence[str], unit: Unit) -> list[int]:
         elif token == WORD_BOUNDARY:
             found, length = now, 0
         else:
-            found, length = max(now, normal_text.find(token, now)), len(token)
+            letters = token.lstrip(WORD_BOUNDARY)
+            found, length = max(now, normal_text.find(letters, now)), len(letters)
         opening = found
         while opening > now and unicodedata.category(chars[opening - 1]) in OPENING:
             opening -= 1

@@ -1,4 +1,4 @@
-"""Convert text to units of the vocabulary: syllables, characters or words.
+"""Convert text to units of the vocabulary: syllables, characters or words; `in_pieces.py` makes pieces.
 
 The policy is the same for every corpus:
 

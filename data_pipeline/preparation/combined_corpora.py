@@ -18,12 +18,19 @@ from pathlib import Path
 from asr.base.config import did_you_mean
 from asr.base.errors import UserError
 from asr.base.system.lock import exclusive_lock
-from asr.base.text.units import Unit, unit_of
+from asr.base.text.units import unit_of
 from asr.base.text.wording import counted, duration, listed
 from asr.base.types import Utterance
 from asr.base.work import OnProgress, Work, ignore_progress
+from data_pipeline.manifests.left_out import reason_lines, write_left_out
 from data_pipeline.manifests.manifest import holds_utterances, read_manifest, write_manifest
-from data_pipeline.preparation.description import OWN_UNITS, PreparedCorpus, write_prepared
+from data_pipeline.preparation.description import LEFT_OUT, OWN_UNITS, PreparedCorpus, write_prepared
+from data_pipeline.preparation.learned_units import (
+    PieceUnits,
+    labelled_by_pieces,
+    split_units,
+    write_pieces,
+)
 from data_pipeline.preparation.prepare import prepare_corpus, refuse_missing_source
 from data_pipeline.recordings.concatenated_words import joined_utterances
 from data_pipeline.types import SPLITS
@@ -60,12 +67,14 @@ class JointCorpora:
         prepared: each corpus.
         train: utterances and seconds of training of each corpus, by its name; empty for a single corpus
             without held-out speakers, which keeps its own manifests.
+        notes: lines on how pieces were made of their text.
     """
 
     folder: Path
     manifests: Mapping[str, Path]
     prepared: Sequence[PreparedCorpus]
     train: Mapping[str, tuple[int, float]] = dataclasses.field(default_factory=dict)
+    notes: Sequence[str] = ()
 
     def lines(self, weights: Mapping[str, float]) -> list[str]:
         """Return what was prepared for display, and what each corpus contributes to an epoch.
@@ -83,7 +92,7 @@ class JointCorpora:
                 f"{weights.get(name, 1.0) * train_s / total_s:4.0%} of an epoch"
                 for name, (num, train_s) in self.train.items()
             ]
-        return lines
+        return [*lines, *(f"  {note.strip()}" for note in self.notes)]
 
 
 def parts_of(corpora: str, sources: str) -> list[CorpusPart]:
@@ -174,7 +183,7 @@ def folder_of(
 def prepare_joint(
     parts: Sequence[CorpusPart],
     prepared_dir: Path,
-    units: Unit | None = None,
+    units: str | None = None,
     held_out_speakers: str = "",
     strings: str = "",
     on_progress: OnProgress = ignore_progress,
@@ -201,12 +210,14 @@ def prepare_joint(
     target = folder_of(parts, prepared_dir, held_out_speakers, strings)
     names = [part.name for part in parts]
     with_strings = [_known(name, names, "data.strings") for name in _entries(strings)]
-    _refuse_missing_sources(parts, prepared_dir, units)
+    is_single = len(parts) == 1 and not speakers and not with_strings
+    own_units, by_pieces = (units, None) if is_single else split_units(units)
+    _refuse_missing_sources(parts, prepared_dir, own_units)
     prepared = [
-        prepare_corpus(part.corpus, part.source, prepared_dir / part.name, units, on_progress=on_progress)
+        prepare_corpus(part.corpus, part.source, prepared_dir / part.name, own_units, on_progress=on_progress)
         for part in parts
     ]
-    if len(parts) == 1 and not speakers and not with_strings:
+    if is_single:
         return JointCorpora(target, prepared[0].manifests, prepared)
     sets: dict[str, Sets] = {
         part.name: {
@@ -227,7 +238,12 @@ def prepare_joint(
         "strings": ", ".join(with_strings),
     }
     waiting = Work("waiting for another training that joins these corpora", 0)
+    notes: list[str] = []
     with exclusive_lock(target, "joining corpora", on_wait=lambda: on_progress(waiting)):
+        if by_pieces is not None:
+            sets, notes = _with_pieces(sets, by_pieces, target, on_progress)
+        else:
+            write_pieces(target, None)
         for name in with_strings:  # no other process removes what is being written
             words = sets[name].get("train", [])
             joined = joined_utterances(words, target / "strings" / name, on_progress)
@@ -246,7 +262,28 @@ def prepare_joint(
         for name, of_part in sets.items()
         if of_part.get("train")
     }
-    return JointCorpora(target, manifests, prepared, train)
+    return JointCorpora(target, manifests, prepared, train, notes)
+
+
+def _with_pieces(
+    sets: Mapping[str, Sets], units: PieceUnits, folder: Path, on_progress: OnProgress
+) -> tuple[dict[str, Sets], list[str]]:
+    """Return the sets labelled by pieces of the training text of all, and lines on how; write the model."""
+    everything = {
+        split: [utterance for of_part in sets.values() for utterance in of_part.get(split, [])]
+        for split in SPLITS
+    }
+    labelled = labelled_by_pieces(everything, units, on_progress)
+    write_pieces(folder, labelled.pieces)
+    write_left_out(folder / LEFT_OUT, labelled.left_out)
+    found: dict[str, Sets] = {
+        name: {
+            split: [utterance for utterance in rows if utterance.corpus == name]
+            for split, rows in labelled.kept.items()
+        }
+        for name in sets
+    }
+    return found, [labelled.note, *reason_lines(labelled.left_out, folder / LEFT_OUT)]
 
 
 def _entries(setting: str) -> list[str]:
@@ -269,7 +306,7 @@ def _known(name: str, names: Sequence[str], key: str) -> str:
     return name
 
 
-def _refuse_missing_sources(parts: Sequence[CorpusPart], prepared_dir: Path, units: Unit | None) -> None:
+def _refuse_missing_sources(parts: Sequence[CorpusPart], prepared_dir: Path, units: str | None) -> None:
     """Raise a UserError that names all corpora which cannot be prepared, before hours go into the first."""
     errors = []
     for part in parts:

@@ -18,6 +18,7 @@ from data_pipeline.labels.readings.tones import Tones
 from data_pipeline.labels.readings.user_table import UserTable
 from data_pipeline.labels.syllable_spelling import syllables_of
 from data_pipeline.preparation.description import LabelsDescription
+from data_pipeline.preparation.learned_units import PieceUnits, split_units
 from data_pipeline.types import LeftOut, Recording
 
 AT_ONCE = 256  # recordings, whose texts are read together
@@ -58,6 +59,7 @@ class Labeller:
         reading: how syllables are made from text.
         policy: the same with the table loaded.
         normalizer: writes out what cannot be labelled as written; None to leave it out.
+        pieces: by which the labels of all recordings together are replaced; None to keep them.
     """
 
     units: Unit
@@ -65,9 +67,10 @@ class Labeller:
     reading: ReadingOptions
     policy: ReadingPolicy
     normalizer: Normalizer | None = None
+    pieces: PieceUnits | None = None
 
     @classmethod
-    def of(cls, units: Unit | None, usual: Unit, reading: ReadingOptions) -> Labeller:
+    def of(cls, units: str | None, usual: Unit, reading: ReadingOptions) -> Labeller:
         """Return how a corpus is labelled.
 
         Args:
@@ -76,10 +79,12 @@ class Labeller:
             reading: how syllables are made from text.
 
         Raises:
-            UserError: the table of readings is broken, or the package that normalizes is not installed.
+            UserError: there are no such units, the table of readings is broken, or the package that
+                normalizes is not installed.
         """
+        chosen, pieces = split_units(units)
         normalizer = Normalizer() if reading.normalize else None
-        return cls(units or usual, units is None, reading, reading.policy(), normalizer)
+        return cls(chosen or usual, units is None, reading, reading.policy(), normalizer, pieces)
 
     def description(self, recordings: Sequence[Recording]) -> LabelsDescription | None:
         """Return how the syllables of recordings are made from text; None if none is.
@@ -90,7 +95,7 @@ class Labeller:
         if self.units == "syllables" and not all(self._keeps(recording) for recording in recordings):
             return LabelsDescription.of(self.reading.tones, self.reading.readings)
         if self.reading not in (ReadingOptions(), ReadingOptions(normalize=True)):
-            received = self.units if self.units != "syllables" else "the corpus's own"
+            received = str(self.pieces or self.units) if self.units != "syllables" else "the corpus's own"
             raise UserError(
                 f"`tones` and `readings` are for syllables made from text, but the labels are {received}; "
                 "leave these options out, or choose `units=syllables`"

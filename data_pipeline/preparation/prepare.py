@@ -2,6 +2,7 @@
 
 data/thchs30/train.jsonl, dev.jsonl, test.jsonl    usable recordings
 data/thchs30/left_out.tsv                          what cannot be used, with the reason; a line each
+data/thchs30/units.model                           how words are split, where labels are pieces of them
 data/thchs30/normalized.tsv                        texts whose digits or signs were written out
 data/thchs30/prepared.json                         source of the corpus, and whether preparation finished
 data/thchs30/audio/                                recordings that had to be cut or converted
@@ -9,7 +10,6 @@ data/thchs30/audio/                                recordings that had to be cut
 
 from __future__ import annotations
 
-import collections
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -20,7 +20,7 @@ from asr.base.errors import UserError
 from asr.base.system.files import cannot_write, is_utf8
 from asr.base.system.lock import exclusive_lock
 from asr.base.system.paths import path_on_disk
-from asr.base.text.units import Unit
+from asr.base.text.pieces import Pieces
 from asr.base.types import Utterance
 from asr.base.work import OnProgress, ignore_progress, reported
 from data_pipeline.corpora import FORMS, find_corpus
@@ -41,6 +41,7 @@ from data_pipeline.preparation.description import (
     write_prepared,
 )
 from data_pipeline.preparation.labeller import Labeller, ReadingOptions
+from data_pipeline.preparation.learned_units import labelled_by_pieces, write_pieces
 from data_pipeline.preparation.several_sources import read_sources
 from data_pipeline.preparation.splitting import complete_splits
 from data_pipeline.recordings.segments import cut_segments
@@ -55,7 +56,7 @@ def prepare_corpus(
     name: str,
     source: str,
     target: Path,
-    units: Unit | None = None,
+    units: str | None = None,
     *,
     more_sources: Sequence[str] = (),
     reading: ReadingOptions = CITATION,
@@ -68,7 +69,9 @@ def prepare_corpus(
         name: of a corpus or form in `data_pipeline.corpora`.
         source: the corpus as downloaded; "" for a bundled corpus.
         target: folder for the manifests and for audio that is cut or converted.
-        units: of the labels; None for the corpus's own labels if it has them, else for its default units.
+        units: of the labels: "syllables", "characters", "words", "bpe:500" or "unigram:500" for pieces of
+            words, or the file of a model of pieces; None for the corpus's own labels if it has them, else for
+            its default units.
         more_sources: further folders or lists, which are read as part of the same corpus.
         reading: how syllables are made from text.
         again: prepare even if that was done before.
@@ -94,7 +97,7 @@ def prepare_corpus(
 
 
 def refuse_missing_source(
-    name: str, source: str, target: Path, units: Unit | None = None, *, listed_as: str = ""
+    name: str, source: str, target: Path, units: str | None = None, *, listed_as: str = ""
 ) -> None:
     """Raise what `prepare_corpus` would raise before it reads anything; of several corpora, ask this first.
 
@@ -115,7 +118,7 @@ def _opened(
     name: str,
     sources: Sequence[str],
     target: Path,
-    units: Unit | None,
+    units: str | None,
     *,
     again: bool = False,
     listed_as: str = "",
@@ -188,22 +191,26 @@ def _prepare(
     ]
     write_normalized(target / NORMALIZED, normalized)
     left_out = [*reading.left_out, *duplicates, *usable.left_out]
+    found: dict[str, list[Utterance]] = {split: [] for split in splits}
+    for utterance in usable.kept:
+        found[split_of[utterance.id]].append(utterance)
+    found, notes, pieces = {split: rows for split, rows in found.items() if rows}, list(reading.notes), None
+    if labeller.pieces is not None and found:
+        found, without_pieces, pieces, note = labelled_by_pieces(found, labeller.pieces, on_progress)
+        left_out += without_pieces
+        notes.append(note)
 
     write_left_out(target / LEFT_OUT, left_out)
-    if not usable.kept:
+    if not found:
         reasons = reason_lines(left_out, target / LEFT_OUT)
         can_normalize = any(row.reason in CAN_BE_NORMALIZED for row in left_out)
         remedy = ["  `normalize` writes out digits and signs"] * can_normalize
         title = f"{', '.join(map(str, sources))}: no usable recording"
         raise UserError("\n".join([title, *(f"  {note}" for note in reading.notes), *reasons, *remedy]))
-    found: dict[str, list[Utterance]] = collections.defaultdict(list)
-    for utterance in usable.kept:
-        found[split_of[utterance.id]].append(utterance)
-    found = {split: found[split] for split in splits if split in found}
     return PreparedCorpus(
         name,
         target,
-        _write_manifests(target, origin, before.manifests, found, labels),
+        _write_manifests(target, origin, before.manifests, found, labels, pieces),
         {split: _summary(utterances) for split, utterances in found.items()},
         split_note,
         sum(map(len, reading.splits.values())) + len(reading.left_out),
@@ -211,7 +218,7 @@ def _prepare(
         labels,
         before.labels,
         normalized,
-        reading.notes,
+        notes,
     )
 
 
@@ -236,6 +243,7 @@ def _write_manifests(
     before: dict[str, Path],
     usable: dict[str, list[Utterance]],
     labels: LabelsDescription | None,
+    pieces: Pieces | None,
 ) -> dict[str, Path]:
     """Write a manifest for each split, replacing only manifests that were made here before."""
     manifests = {split: target / f"{split}.jsonl" for split in usable}
@@ -245,6 +253,7 @@ def _write_manifests(
                 f"{path}: not made by `asr prepare`, and would be overwritten; choose another folder"
             )
     write_prepared(target, origin, {**before, **manifests}, labels, finished=False)
+    write_pieces(target, pieces)
     for split, path in manifests.items():
         write_manifest(path, usable[split])
     for stale in set(before.values()) - set(manifests.values()):

@@ -103,11 +103,11 @@ def type_text(annotation: Any, translate: Translate = str) -> str:
     if choices := choices_of(annotation):
         listed = ", ".join(f"`{choice}`" if choice else '`""`' for choice in choices)
         return translate("one of {}").format(listed)
-    bounds: Range | None = None
+    bounds: Any = None
     if typing.get_origin(annotation) is typing.Annotated:
         annotation, bounds = typing.get_args(annotation)
     name = {int: "integer", float: "number", bool: "`true` or `false`", str: "text"}[annotation]
-    return translate(name) + (_range_text(bounds, translate) if bounds else "")
+    return translate(name) + (_range_text(bounds, translate) if isinstance(bounds, Range) else "")
 
 
 def _range_text(bounds: Range, translate: Translate) -> str:

@@ -1,20 +1,62 @@
-"""Classify labels as syllables, characters or words, by the tokens themselves."""
+"""Classify labels as syllables, characters, words or pieces of words, by the tokens themselves."""
 
 from __future__ import annotations
 
+import re
 import unicodedata
 from collections.abc import Iterable, Mapping
-from typing import Literal, TypeAlias
+from pathlib import Path
+from typing import Literal, NamedTuple, TypeAlias, cast
 
+from asr.base.errors import UserError
 from asr.base.text.pinyin import is_syllable
 
-Unit: TypeAlias = Literal["syllables", "characters", "words"]
+Unit: TypeAlias = Literal["syllables", "characters", "words", "pieces"]
+Method: TypeAlias = Literal["bpe", "unigram"]
 
-UNITS: tuple[Unit, ...] = ("syllables", "characters", "words")
-TOKEN_NAMES: Mapping[Unit, str] = {"syllables": "syllable", "characters": "character", "words": "token"}
+TEXT_UNITS: tuple[Unit, ...] = ("syllables", "characters", "words")  # which no model has to learn
+UNITS: tuple[Unit, ...] = (*TEXT_UNITS, "pieces")
+TOKEN_NAMES: Mapping[Unit, str] = {
+    "syllables": "syllable",
+    "characters": "character",
+    "words": "token",
+    "pieces": "piece",
+}
+WORD_BOUNDARY = "▁"  # the token between words, where units are characters; begins a word in pieces
+LEARNED = re.compile("(bpe|unigram):([1-9][0-9]{0,5})")
+MODEL_SUFFIX = ".model"
 MIN_SHARE = 0.9  # of the tokens; the rest may be foreign words, or interjections such as `ng2`
 # markers of vocabularies and language models, which are not units
 SPECIAL = frozenset(("<unk>", "<UNK>", "<s>", "</s>", "<blank>"))
+
+
+class LearnedUnits(NamedTuple):
+    """Pieces that are to be learned, `bpe:500`."""
+
+    method: Method
+    number: int
+
+    def __str__(self) -> str:
+        """Return the name as users write it."""
+        return f"{self.method}:{self.number}"
+
+
+def read_units(written: str) -> Unit | LearnedUnits | Path:
+    """Return the units that a setting names; a path is that of a model of pieces.
+
+    Raises:
+        UserError: it is none of these.
+    """
+    if written in TEXT_UNITS:
+        return written
+    if match := LEARNED.fullmatch(written):
+        return LearnedUnits(cast("Method", match[1]), int(match[2]))
+    if written.endswith(MODEL_SUFFIX):
+        return Path(written)
+    raise UserError(
+        f"expected {', '.join(TEXT_UNITS)}, bpe:N or unigram:N with the number of pieces, such as "
+        f"bpe:500, or the units{MODEL_SUFFIX} of other labels or of a run, received {written!r}"
+    )
 
 
 def characters_in(text: str) -> list[str]:
@@ -38,9 +80,16 @@ def is_mark(char: str) -> bool:
     return unicodedata.category(char)[0] == "M"
 
 
+def is_piece(token: str) -> bool:
+    """Return whether a token is a piece that begins a word, which no other unit has."""
+    return len(token) > 1 and token[0] == WORD_BOUNDARY
+
+
 def unit_of(tokens: Iterable[str]) -> Unit:
     """Return the unit of most tokens of a vocabulary, a language model or a set of labels; default: words."""
     units = [token for token in tokens if token not in SPECIAL]
+    if any(map(is_piece, units)):
+        return "pieces"
     minimum = max(1, MIN_SHARE * len(units))
     if sum(map(is_syllable, units)) >= minimum:
         return "syllables"

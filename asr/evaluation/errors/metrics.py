@@ -8,6 +8,7 @@ from typing import Literal, NamedTuple
 
 from rapidfuzz.distance import Levenshtein
 
+from asr.base.text.pieces import text_of_pieces
 from asr.base.text.pinyin import without_tone
 from asr.base.text.units import TOKEN_NAMES, is_character, unit_of
 from asr.base.types import EditCounts, Utterance
@@ -79,6 +80,9 @@ def measures(
 ) -> list[Measure]:
     """Count edits in every unit that the set allows, its tokens first, over all utterances.
 
+    Words are first where tokens are pieces of words with spaces between them: how a model splits words says
+    nothing about its transcripts.
+
     Characters and words are counted if there is text on both sides (`text_pairs`), unless the tokens
     themselves are characters or words.
 
@@ -99,8 +103,10 @@ def measures(
         found.append(_measure("character", characters))
     words = [(words_of(r), words_of(h)) for r, h in texts]
     if texts and any(list(tokens) != said for (tokens, _), (said, _) in zip(pairs, words, strict=True)):
-        found.append(_measure("word", words))
-    found.append(_measure("sentence", [((r,), (h,)) for r, h in pairs]))
+        spaced = unit == "piece" and any(" " in reference for reference, _ in texts)
+        found.insert(0 if spaced else len(found), _measure("word", words))
+    sentences: Sequence[tuple[Hashable, Hashable]] = texts if unit == "piece" else pairs
+    found.append(_measure("sentence", [((r,), (h,)) for r, h in sentences]))
     if texts and unit == "syllable":
         found.append(_measure("written sentence", [((tuple(r),), (tuple(h),)) for r, h in characters]))
     return found
@@ -125,6 +131,8 @@ def text_pairs(
             return []
         return [(u.text, h.text) for u, h in zip(utterances, hypotheses, strict=True)]
     pairs = [(u.tokens, h.tokens) for u, h in zip(utterances, hypotheses, strict=True)]
+    if token == "piece":
+        return [(text_of_pieces(r), text_of_pieces(h)) for r, h in pairs]
     spaced = not all(is_character(token) for pair in pairs for tokens in pair for token in tokens)
     gap = " " if spaced else ""
     return [

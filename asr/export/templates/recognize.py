@@ -111,7 +111,8 @@ class Recognizer:
         """Return tokens as readable text."""
         if self._converter is not None:
             return self._converter.convert(tokens)
-        gap = " " if any(map(_is_longer_than_a_character, self.tokens[1:])) else ""
+        has_spaces = self.about["unit"] != "pieces" and any(map(_is_longer_than_a_character, self.tokens[1:]))
+        gap = " " if has_spaces else ""
         return gap.join(tokens).replace(WORD_BOUNDARY, " ").strip()
 
 

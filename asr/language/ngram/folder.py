@@ -176,11 +176,12 @@ def fusion_model(path: Path, vocabulary: Vocabulary, on_progress: OnProgress = i
     num_words = len(ordinary_words(model.words))
     expected = MIN_SHARED * min(len(vocabulary) - 1, num_words)
     if unit_of(model.words) != unit or not known or known < expected:
+        option = " --units pieces" if unit == "pieces" else ""
         raise UserError(
             f"{path}: a language model of another unit set: it contains {known:,} of the acoustic model's "
             f"{len(vocabulary) - 1:,} {unit}; expected words such as {sample_words(vocabulary.tokens[1:])}, "
             f"received such as {sample_words(ordinary_words(model.words))}; "
-            f"train one on text with `asr lm train`, which labels {unit} as `asr prepare` does"
+            f"train one on text with `asr lm train{option}`, which labels {unit} as `asr prepare` does"
         )
     return model
 
@@ -196,7 +197,7 @@ def existing_model(folder: Path, unit: str) -> Path:
         there = ", ".join(units_in(folder)) or "no models at all"
         raise UserError(
             f"{folder}: expected {path.name}, a language model over {unit}; received {there}; "
-            "`asr lm train` makes it"
+            f"`asr lm train{' --units pieces' if unit == 'pieces' else ''}` makes it"
         )
     return path
 

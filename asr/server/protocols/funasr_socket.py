@@ -225,14 +225,20 @@ def _timed(segments: tuple[Segment, ...]) -> dict[str, Any]:
 
 
 def _spans_ms(segment: Segment) -> list[list[int]]:
-    tokens = (token for word in segment.words for token in word.tokens)
-    return [[round(1000 * token.start_s), round(1000 * token.end_s)] for token in tokens]
+    """Return the begin and end of each unit of `_spaced`."""
+    spaced = _has_spaces(segment)
+    units = segment.words if spaced else [token for word in segment.words for token in word.tokens]
+    return [[round(1000 * unit.start_s), round(1000 * unit.end_s)] for unit in units]
 
 
 def _spaced(segment: Segment) -> str:
     """Return the text of a segment with a space between its units: characters where it has no spaces."""
-    is_spaced = any(word.gap for word in segment.words)
-    return " ".join(word.text for word in segment.words) if is_spaced else " ".join(segment.text)
+    texts = [word.text for word in segment.words]
+    return " ".join(texts if _has_spaces(segment) else segment.text)
+
+
+def _has_spaces(segment: Segment) -> bool:
+    return any(word.gap for word in segment.words)
 
 
 def _common_prefix(text: str, other: str) -> str:

@@ -1,6 +1,8 @@
 import pytest
 
 from asr.base.errors import UserError
+from asr.base.text.pieces import learn_pieces
+from asr.base.text.units import LearnedUnits
 from asr.base.types import Utterance
 from asr.base.vocabulary import BLANK, Vocabulary
 
@@ -62,3 +64,35 @@ def test_syllables_have_an_initial_and_a_final_with_its_tone_as_phones():
     spelled = [phones.decode(ids) for ids in vocabulary.phone_ids()]
     assert spelled == [(), ("zh-", "-i1"), ("m-", "a3"), ("a3",), ("er2",), ("ng2",), ("x",)]
     assert len(phones) == 1 + 7  # a3 is one
+
+
+@pytest.fixture(scope="module")
+def pieces():
+    return learn_pieces(["turn the light on", "turn on the lights", "lighter"] * 4, LearnedUnits("bpe", 25))
+
+
+def test_a_vocabulary_of_pieces_is_saved_with_its_model(pieces, tmp_path):
+    Vocabulary.of_pieces(pieces).save(tmp_path / "vocabulary.txt")
+    loaded = Vocabulary.load(tmp_path / "vocabulary.txt")
+    assert loaded.tokens == (BLANK, *pieces.tokens)
+    assert (loaded.unit, loaded.token_name, loaded.is_spaced) == ("pieces", "piece", False)
+    tokens = loaded.expect_pieces().encode("turn the lights on")
+    assert loaded.join(loaded.decode(loaded.encode(tokens))) == "turn the lights on"
+
+
+def test_a_model_of_other_pieces_than_the_vocabulary_is_refused(pieces, tmp_path):
+    Vocabulary.of_pieces(pieces).save(tmp_path / "vocabulary.txt")
+    other = learn_pieces(["one two three four", "fourteen"] * 4, LearnedUnits("bpe", 20))
+    other.save(tmp_path / "units.model")
+    with pytest.raises(UserError, match=r"has other pieces than vocabulary.txt"):
+        Vocabulary.load(tmp_path / "vocabulary.txt")
+    (tmp_path / "units.model").unlink()
+    with pytest.raises(UserError, match=r"units.model is missing"):
+        Vocabulary.load(tmp_path / "vocabulary.txt").expect_pieces()
+
+
+def test_letters_that_are_pieces_are_not_taken_for_the_pieces_of_a_text(pieces):
+    vocabulary = Vocabulary.of_pieces(pieces)
+    assert {"t", "o", "n"} <= {*vocabulary.tokens}
+    assert not vocabulary.are_tokens(["t", "o", "n"])
+    assert vocabulary.are_tokens(list(pieces.encode("ton")))

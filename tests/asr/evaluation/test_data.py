@@ -3,8 +3,10 @@
 import pytest
 
 from asr.base.errors import UserError
+from asr.base.text.pieces import learn_pieces
+from asr.base.text.units import LearnedUnits
 from asr.base.vocabulary import Vocabulary
-from asr.evaluation.data import expect_unit
+from asr.evaluation.data import expect_same_pieces, expect_unit
 
 SYLLABLES = Vocabulary(["hao3", "ni3", "wo3", "zao3"])
 LETTERS = Vocabulary("abc")
@@ -40,3 +42,17 @@ def test_labels_of_another_unit_or_case_are_refused_and_both_are_shown(tokens, v
 )
 def test_labels_with_some_unknown_tokens_are_accepted(tokens, vocabulary):
     expect_unit(tokens, vocabulary, "set.jsonl")
+
+
+def test_labels_by_the_pieces_of_another_model_are_refused_and_a_few_split_by_hand_are_not():
+    texts = ["turn the light on", "turn on the lights"]
+    pieces = learn_pieces(texts * 3, LearnedUnits("bpe", 25))
+    own = [pieces.encode(text) for text in texts] * 10
+    expect_same_pieces(own, pieces, "set.jsonl")
+    by_hand = ("▁", *"turn")
+    assert pieces.encode("turn") != by_hand
+    expect_same_pieces([*own, by_hand], pieces, "set.jsonl")
+    with pytest.raises(UserError, match=r"set\.jsonl.*▁ t u.*--units RUN/units.model"):
+        expect_same_pieces([by_hand] * 3, pieces, "set.jsonl")
+    with pytest.raises(UserError, match=r"--units RUN/units.model"):
+        expect_unit(list("turn"), Vocabulary(["▁on", "▁the"]), "set.jsonl")

@@ -24,8 +24,10 @@ def add_prepare_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--units",
-        choices=("syllables", "characters", "words"),
-        help="units of the labels (default: the corpus's own labels, or else its usual units)",
+        metavar="UNITS",
+        help="units of the labels: syllables, characters, words; bpe:N or unigram:N for N pieces of words, "
+        "learned from the training text; or the units.model of other labels or of a run, for the same "
+        "pieces (default: the corpus's own labels, or else its usual units)",
     )
     parser.add_argument(
         "--tones",
@@ -66,6 +68,8 @@ def prepare_command(arguments: argparse.Namespace) -> int:
             f"{arguments.corpus}: expected the name of a corpus or form before the folder, such as "
             f"`asr prepare folder {shlex.quote(arguments.corpus)} OUT`; `asr prepare --list` shows them"
         )
+    if arguments.units is not None:
+        _check_units(arguments.units)
     corpus = find_corpus(arguments.corpus)
     several = arguments.corpus in FORMS
     expected = ("DIR ... OUT" if several else "DIR OUT") if corpus.needs_source else "OUT"
@@ -97,6 +101,15 @@ def prepare_command(arguments: argparse.Namespace) -> int:
 
     print(f"    {asr_command()} doctor {shlex.join(str(path) for path in prepared.manifests.values())}")
     return 0
+
+
+def _check_units(units: str) -> None:
+    from asr.base.text.units import read_units
+
+    try:
+        read_units(units)
+    except UserError as error:
+        raise UserError(f"--units: {error}") from None
 
 
 def _refuse_recordings(out: Path) -> None:

@@ -8,7 +8,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asr.base.text.units import UNITS
+from asr.base.text.units import TEXT_UNITS
 from asr.base.text.wording import counted, file_size
 
 MIN_TIMED_S = 10.0  # in less, the speed is that of starting
@@ -29,9 +29,17 @@ def add_lm_train_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--units",
         type=lambda text: list(dict.fromkeys(name.strip() for name in text.split(","))),
-        default=",".join(UNITS),
+        default=",".join(TEXT_UNITS),
         metavar="UNITS",
-        help="units to train a model each over (default: %(default)s); hanzi conversion needs words",
+        help="units to train a model each over (default: %(default)s); hanzi conversion needs words. "
+        "`pieces` is for models of pieces of words, and text of any language",
+    )
+    parser.add_argument(
+        "--pieces",
+        type=Path,
+        metavar="FILE",
+        help="the units.model of the run that the language model is for, with --units pieces (default: that "
+        "beside the first text)",
     )
     parser.add_argument(
         "--order",
@@ -77,6 +85,7 @@ def lm_train_command(arguments: argparse.Namespace) -> int:
             arguments.texts,
             arguments.out,
             arguments.units,
+            pieces=arguments.pieces,
             order=arguments.order,
             prune=arguments.prune,
             max_size_mb=arguments.max_size_mb,
@@ -98,7 +107,8 @@ def _print_text(trained: TrainedModels) -> None:
         f"in {trained.taken_s:.1f} s{speed}"
     )
     for reason, count in trained.left_out.items():
-        print(f"left out, splitting the sentence: {count:,} {reason}")
+        what = "left out" if "pieces" in trained.units else "left out, splitting the sentence"
+        print(f"{what}: {count:,} {reason}")
 
 
 def _print_models(trained: TrainedModels) -> None:

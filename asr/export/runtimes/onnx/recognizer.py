@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from asr.base.decoder_settings import DecoderSettings
 from asr.base.errors import UserError
 from asr.base.system.files import read_lines
+from asr.base.text.pieces import UNITS_MODEL, Pieces
 from asr.base.vocabulary import BLANK, Vocabulary
 from asr.base.work import OnProgress, ignore_progress
 from asr.export.folder import TOKENS
@@ -65,14 +66,15 @@ class ExportedModel:
         """Load the folder's vocabulary.
 
         Raises:
-            UserError: the list of tokens is missing or damaged.
+            UserError: the list of tokens is missing or damaged, or the model of pieces is.
         """
         path = self.directory / TOKENS
         lines = [line for line in read_lines(path, "list of tokens") if line]
         tokens = [line.rpartition(" ")[0] for line in lines]
         if tokens[:1] != [BLANK] or len(tokens) != self.about.get("num_tokens"):
             raise UserError(f"{path}: expected the tokens of {ABOUT_FILE}, {BLANK} first; export it again")
-        return Vocabulary(tokens[1:])
+        model = self.directory / UNITS_MODEL
+        return Vocabulary(tokens[1:], Pieces.load(model) if model.exists() else None)
 
     def decoder_settings(self) -> DecoderSettings:
         """Return greedy decoding, since the settings of the run are not exported."""

@@ -31,7 +31,7 @@ class SherpaRuntime(Runtime):
     takes_batches = False
 
     def __init__(self, folder: Path) -> None:
-        about, files = _read(folder)
+        about, files, self._is_pieces = _read(folder)
         if about["model"] == "zipformer_ctc":
             self._recognizer = sherpa_onnx.OfflineRecognizer.from_zipformer_ctc(
                 str(folder / MODEL), feature_dim=about["feature_dim"], **files
@@ -52,7 +52,7 @@ class SherpaRuntime(Runtime):
         stream = self._recognizer.create_stream()
         stream.accept_waveform(RATE_HZ, waveform / np.float32(32768))
         self._recognizer.decode_stream(stream)
-        return [_outputs(stream.result)]
+        return [_outputs(stream.result, pieces=self._is_pieces)]
 
 
 class SherpaStreamRuntime(Runtime):
@@ -65,7 +65,7 @@ class SherpaStreamRuntime(Runtime):
     takes_batches = False
 
     def __init__(self, folder: Path) -> None:
-        about, files = _read(folder)
+        about, files, self._is_pieces = _read(folder)
         self._silence = np.zeros(round(about["stream"]["flush_s"] * RATE_HZ), np.float32)
         self._recognizer = sherpa_onnx.OnlineRecognizer.from_zipformer2_ctc(
             model=str(folder / STREAM), feature_dim=about["feature_dim"], num_threads=1, **files
@@ -80,16 +80,21 @@ class SherpaStreamRuntime(Runtime):
             stream.accept_waveform(RATE_HZ, samples[begin : begin + BLOCK])
             while self._recognizer.is_ready(stream):
                 self._recognizer.decode_stream(stream)
-        return [_outputs(self._recognizer.get_result_all(stream))]
+        return [_outputs(self._recognizer.get_result_all(stream), pieces=self._is_pieces)]
 
 
-def _read(folder: Path) -> tuple[dict[str, Any], dict[str, str]]:
-    """Return what `model.json` says about the files, and the arguments of all recognizers."""
-    about: dict[str, Any] = json.loads((folder / ABOUT_FILE).read_text("utf-8"))["sherpa"]
+def _read(folder: Path) -> tuple[dict[str, Any], dict[str, str], bool]:
+    """Return what `model.json` says on the files, arguments of all recognizers, whether tokens are pieces."""
+    about: dict[str, Any] = json.loads((folder / ABOUT_FILE).read_text("utf-8"))
     hanzi = folder / HANZI
-    return about, {"tokens": str(folder / TOKENS), "rule_fsts": str(hanzi) if hanzi.exists() else ""}
+    files = {"tokens": str(folder / TOKENS), "rule_fsts": str(hanzi) if hanzi.exists() else ""}
+    return about["sherpa"], files, about["unit"] == "pieces"
 
 
-def _outputs(result: Any) -> Outputs:
-    tokens = tuple(token.strip() or WORD_BOUNDARY for token in result.tokens)  # see `write_tokens`
+def _outputs(result: Any, *, pieces: bool) -> Outputs:
+    """Return a result; sherpa-onnx has a space where the tokens that `write_tokens` wrote have a mark."""
+    if pieces:
+        tokens = tuple(token.replace(" ", WORD_BOUNDARY) for token in result.tokens)
+    else:
+        tokens = tuple(token.strip() or WORD_BOUNDARY for token in result.tokens)
     return Outputs(None, tokens, result.text.strip(), tuple(result.timestamps))

@@ -9,6 +9,7 @@ from asr.base.vocabulary import Vocabulary
     [
         (["<unk>", "<s>", "ni3", "lv4"], "syllables"),
         (["<blank>", "▁", "a", "你"], "characters"),
+        (["<unk>", "▁", "a", "b", "▁the"], "pieces"),
         (["你好", "a", "b"], "words"),
         (["ni", "hao"], "words"),
         (["ni3"] * 9 + ["ng"], "syllables"),

@@ -168,3 +168,17 @@ def test_equal_characters_make_equal_words_wherever_spaces_are():
     for mark in (" ", "，", "。\n", "、 "):
         for place in range(len(text)):
             assert words_of(text[:place] + mark + text[place:]) == words_of(text)
+
+
+def test_words_are_the_first_measure_of_pieces_with_spaces_between_words():
+    def found(reference, hypothesis):
+        tokens = tuple(reference.split())
+        utterance = Utterance("u", "u.wav", 1.0, "Turning, on!", tokens)
+        found = measures([utterance], [segment_of(hypothesis.split())], "piece")
+        return {name: (edits.errors, edits.reference_length) for name, (edits,) in found}
+
+    spaced = found("▁turn ing ▁on", "▁ turn ing ▁of")
+    assert list(spaced) == ["word", "piece", "character", "sentence"]
+    assert spaced == {"word": (1, 2), "piece": (3, 3), "character": (1, 9), "sentence": (1, 1)}
+    assert found("▁turn ing", "▁ turn ing")["sentence"] == (0, 1)  # split otherwise, but the same text
+    assert next(iter(found("▁你们 好", "▁你们 好"))) == "piece"

@@ -1,0 +1,158 @@
+"""Split words into pieces, the subword units of a model that sentencepiece learns from text.
+
+pieces = learn_pieces(["turn the light on", ...], LearnedUnits("bpe", 500))
+pieces.encode("turn it on")      # ("▁turn", "▁it", "▁on"), where ▁ begins a word
+
+Byte-pair encoding: Sennrich et al. (2016, arXiv:1508.07909); unigram: Kudo (2018, arXiv:1804.10959). Text is
+split as it is given, so that the pieces in a row are the text.
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import re
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from asr.base.errors import UserError
+from asr.base.system.files import whole_file
+from asr.base.text.units import WORD_BOUNDARY, LearnedUnits, is_piece
+from asr.base.text.wording import counted
+
+if TYPE_CHECKING:
+    from sentencepiece import SentencePieceProcessor
+
+UNITS_MODEL = "units.model"  # beside manifests, and in a run beside its vocabulary
+LONGEST_BYTES = 1 << 20  # of a sentence; sentencepiece skips longer ones
+TOO_FEW = re.compile(r"smaller than required_chars\. \d+ vs (\d+)")
+TOO_MANY = re.compile(r"Please set it to a value <= (\d+)")
+
+
+class Pieces:
+    """A model that splits text into pieces.
+
+    Args:
+        proto: the model, as sentencepiece writes it.
+        source: its file, for errors.
+
+    Raises:
+        UserError: it is not such a model, or its pieces do not mark the begin of words.
+    """
+
+    def __init__(self, proto: bytes, source: str) -> None:
+        self.source, self._proto = source, proto
+        if not any(map(is_piece, self.tokens)):
+            raise UserError(
+                f"{source}: no piece is longer than a character and begins a word with {WORD_BOUNDARY}; ask "
+                "for more pieces, or label the text by characters"
+            )
+
+    @functools.cached_property
+    def tokens(self) -> tuple[str, ...]:
+        """Return the pieces in the model's order, without `<unk>` and other markers."""
+        model = self._processor
+        ids = [index for index in range(model.get_piece_size()) if not _is_marker(model, index)]
+        return tuple(model.id_to_piece(index) for index in ids)
+
+    def encode(self, text: str) -> tuple[str, ...]:
+        """Return the pieces of a text; characters that the model does not know are returned as they are."""
+        return tuple(self._processor.encode(text, out_type=str))
+
+    def unknown_characters(self, text: str) -> str:
+        """Return the characters of a text that no piece has, each once."""
+        return "".join(dict.fromkeys(char for char in text if not char.isspace() and char not in self._known))
+
+    def save(self, path: Path) -> None:
+        """Write the model, unless the file holds it already."""
+        if not (path.exists() and path.read_bytes() == self._proto):
+            with whole_file(path, "model of units") as file:
+                file.write(self._proto)
+
+    @classmethod
+    def load(cls, path: Path) -> Pieces:
+        """Read a model that `save`, or sentencepiece, wrote.
+
+        Raises:
+            UserError: the file cannot be read, or is not such a model.
+        """
+        try:
+            return cls(path.read_bytes(), str(path))
+        except OSError as error:
+            raise UserError(f"{path}: cannot read this model of units ({error.strerror})") from None
+
+    @functools.cached_property
+    def _processor(self) -> SentencePieceProcessor:
+        from sentencepiece import SentencePieceProcessor
+
+        try:
+            return SentencePieceProcessor(model_proto=self._proto)
+        except RuntimeError:
+            raise UserError(
+                f"{self.source}: expected a model of sentencepiece, received something else; restore the file"
+            ) from None
+
+    @functools.cached_property
+    def _known(self) -> frozenset[str]:
+        return frozenset("".join(self.tokens))
+
+
+def learn_pieces(texts: Sequence[str], units: LearnedUnits) -> Pieces:
+    """Learn pieces from text; the same text gives the same pieces.
+
+    Args:
+        texts: sentences, normalized as they will be split.
+        units: the method and the number of pieces, `<unk>` not counted.
+
+    Raises:
+        UserError: the text has more characters than this, or too few different words.
+    """
+    from sentencepiece import SentencePieceTrainer
+
+    model = io.BytesIO()
+    try:
+        SentencePieceTrainer.train(
+            sentence_iterator=iter(texts),
+            model_writer=model,
+            model_type=units.method,
+            vocab_size=units.number + 1,  # and <unk>
+            character_coverage=1.0,  # every text that is trained on can be split
+            normalization_rule_name="identity",  # the text policy has normalized it
+            max_sentence_length=LONGEST_BYTES,
+            bos_id=-1,
+            eos_id=-1,
+            num_threads=1,  # sums of several threads differ in their last digits
+            minloglevel=2,
+        )
+    except RuntimeError as error:
+        raise UserError(f"{units}: {_reason(str(error), units, len(texts))}") from None
+    return Pieces(model.getvalue(), str(units))
+
+
+def text_of_pieces(pieces: Iterable[str]) -> str:
+    """Return the text that pieces were made of."""
+    return "".join(pieces).replace(WORD_BOUNDARY, " ").strip()
+
+
+def _reason(message: str, units: LearnedUnits, num_texts: int) -> str:
+    """Return why sentencepiece learned nothing, and what to do."""
+    if found := TOO_FEW.search(message):
+        least = int(found[1])  # with <unk>, so that one piece is longer than a character
+        return (
+            f"the training text has {least - 1:,} different characters, the space among them, and each is a "
+            f"piece; ask for more pieces than that, such as {units.method}:{2 * least}"
+        )
+    if found := TOO_MANY.search(message):
+        most = int(found[1]) - 1
+        return (
+            f"the training text has too few different words for {units.number:,} pieces; ask for at most "
+            f"{most:,}, `{units.method}:{most}`, or add text"
+        )
+    return f"no pieces can be learned from {counted(num_texts, 'text')} ({message}); add text"
+
+
+def _is_marker(model: SentencePieceProcessor, index: int) -> bool:
+    return bool(
+        model.is_unknown(index) or model.is_control(index) or model.is_unused(index) or model.is_byte(index)
+    )

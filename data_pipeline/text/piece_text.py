@@ -1,0 +1,133 @@
+"""Store a text on disk as a stream of pieces of words; of any language."""
+
+from __future__ import annotations
+
+import re
+import tempfile
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
+
+from asr.base.errors import UserError
+from asr.base.system.files import cannot_write
+from asr.base.text.pieces import Pieces
+from asr.base.text.units import WORD_BOUNDARY, Unit
+from asr.base.work import OnProgress, Work, ignore_progress
+from data_pipeline.labels.errors import UnlabelledError
+from data_pipeline.labels.in_pieces import pieces_of
+from data_pipeline.manifests.manifest import read_manifest
+from data_pipeline.text.manifest_text import SUFFIX
+from data_pipeline.text.segmented_text import Int32
+from data_pipeline.text.text_files import STANDARD_INPUT, find_text_files, read_blocks
+
+SENTENCE = re.compile(r"[^.!?;。！？；\n]+(?:[.!?;](?=\S)[^.!?;。！？；\n]+)*")  # "3.14" is in one
+END = -1  # of a sentence, in the file
+
+
+class _Block(NamedTuple):
+    """Whole sentences in the file."""
+
+    num_tokens: int
+    num_words: int
+
+
+class PieceText:
+    """The sentences of files, which are read once, as pieces.
+
+    Args:
+        paths: text files, plain or gzipped, manifests, folders of them, or - for standard input; labels of
+            manifests count as they are.
+        pieces: that words are split into.
+        folder: for an unnamed temporary file.
+        on_progress: called as files are read.
+
+    Attributes:
+        sources: the files.
+        num_sentences: with at least one piece.
+        num_words: in total.
+        num_bytes: of the text in UTF-8.
+        left_out: number of sentences left out, by reason.
+
+    Raises:
+        UserError: a file cannot be read, the disk is full, or no sentence can be split.
+    """
+
+    def __init__(
+        self, paths: Sequence[str], pieces: Pieces, folder: Path, on_progress: OnProgress = ignore_progress
+    ) -> None:
+        self.sources = find_text_files(paths)
+        self.num_bytes, self.num_sentences, self.num_words = 0, 0, 0
+        self.left_out: Counter[str] = Counter()
+        self._pieces = pieces
+        self._ids = {token: index for index, token in enumerate(pieces.tokens)}
+        self._blocks: list[_Block] = []
+        try:
+            self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
+            for source in self.sources:
+                for sentences in self._sentences_of(source):
+                    self._take(sentences)
+                    on_progress(Work("reading", self.num_bytes, unit="bytes"))
+        except OSError as error:
+            raise cannot_write(folder, "temporary file", error) from None
+        if not self.num_words:
+            reasons = ", ".join(f"{count:,} {reason}" for reason, count in self.left_out.most_common())
+            raise UserError(
+                f"{', '.join(self.sources[:3])}: no text in the pieces of {pieces.source}"
+                + (f"; left out: {reasons}" if reasons else "")
+            )
+
+    def vocabulary(self, unit: Unit) -> list[str]:
+        """Return all pieces, whether the text has them or not."""
+        assert unit == "pieces", unit
+        return list(self._pieces.tokens)
+
+    def blocks(self, unit: Unit, first_id: int, end_id: int) -> Iterator[tuple[Int32, int]]:
+        """Yield blocks of sentences as ids of pieces, with their number of words.
+
+        Args:
+            unit: of the tokens.
+            first_id: of the first piece.
+            end_id: ends each sentence.
+        """
+        assert unit == "pieces", unit
+        self._file.seek(0)
+        for block in self._blocks:
+            tokens = np.frombuffer(self._file.read(4 * block.num_tokens), np.int32)
+            yield np.where(tokens == END, end_id, tokens + first_id).astype(np.int32), block.num_words
+
+    def _sentences_of(self, source: str) -> Iterator[list[tuple[str, ...]]]:
+        """Yield the sentences of a file as pieces, some megabytes at a time."""
+        if source != STANDARD_INPUT and source.endswith(SUFFIX):
+            yield [
+                tokens
+                for utterance in read_manifest(Path(source))
+                if (tokens := self._labels(utterance.text, utterance.tokens))
+            ]
+            return
+        for block in read_blocks(source):
+            found = SENTENCE.findall(block.text)
+            yield [tokens for text in found if text.strip() and (tokens := self._labels(text))]
+
+    def _labels(self, text: str, labels: tuple[str, ...] = ()) -> tuple[str, ...]:
+        """Return the pieces of a sentence; none if it has to be left out."""
+        self.num_bytes += len(text.encode(errors="replace"))
+        if labels and all(token in self._ids for token in labels) and labels[0][0] == WORD_BOUNDARY:
+            return labels
+        try:
+            return pieces_of(text, self._pieces)
+        except UnlabelledError as error:
+            self.left_out[f"sentences: {error.reason}"] += 1
+            return ()
+
+    def _take(self, sentences: Sequence[tuple[str, ...]]) -> None:
+        tokens = [
+            index for sentence in sentences for index in (*(self._ids[token] for token in sentence), END)
+        ]
+        num_words = sum(token[0] == WORD_BOUNDARY for sentence in sentences for token in sentence)
+        self._file.write(np.array(tokens, np.int32).data)
+        self._blocks.append(_Block(len(tokens), num_words))
+        self.num_sentences += len(sentences)
+        self.num_words += num_words

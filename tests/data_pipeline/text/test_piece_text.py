@@ -1,0 +1,51 @@
+"""Text of any language is a stream of pieces for language models."""
+
+import numpy as np
+import pytest
+
+from asr.base.errors import UserError
+from asr.base.text.pieces import learn_pieces, text_of_pieces
+from asr.base.text.units import LearnedUnits
+from asr.base.types import Utterance
+from data_pipeline.manifests.manifest import write_manifest
+from data_pipeline.text.piece_text import PieceText
+
+TEXTS = ["turn the light on", "turn the lights off", "a lighter night"]
+
+
+@pytest.fixture(scope="module")
+def pieces():
+    return learn_pieces(TEXTS * 3, LearnedUnits("bpe", 30))
+
+
+def sentences(text, pieces):
+    """Return the sentences of the stream as text."""
+    ids = np.concatenate([block for block, _ in text.blocks("pieces", 3, 2)])
+    parts = np.split(ids, np.flatnonzero(ids == 2) + 1)[:-1]
+    return [text_of_pieces(pieces.tokens[index - 3] for index in part[:-1]) for part in parts]
+
+
+def test_sentences_of_files_are_split_normalized_and_counted(pieces, tmp_path):
+    (tmp_path / "a.txt").write_text("Turn the light on! A night.\n\nTurn it 50% off\nZoo\nthe end", "utf-8")
+    text = PieceText([str(tmp_path / "a.txt")], pieces, tmp_path)
+    assert sentences(text, pieces) == ["turn the light on", "a night"]
+    assert (text.num_sentences, text.num_words) == (2, 6)
+    assert sum(text.left_out.values()) == 3  # a sign that is read aloud, and characters that no piece has
+    assert text.vocabulary("pieces") == list(pieces.tokens)
+
+
+def test_labels_of_manifests_count_as_they_are(pieces, tmp_path):
+    tokens = ("▁", *"turn")
+    utterances = [Utterance("a", "a.wav", 1.0, "Turn", tokens), Utterance("b", "b.wav", 1.0, "the light", ())]
+    write_manifest(tmp_path / "m.jsonl", utterances)
+    text = PieceText([str(tmp_path / "m.jsonl")], pieces, tmp_path)
+    (block, num_words), *_ = text.blocks("pieces", 0, -1)
+    assert num_words == 3
+    assert tuple(pieces.tokens[index] for index in block[: len(tokens)]) == tokens
+    assert sentences(text, pieces) == ["turn", "the light"]
+
+
+def test_text_without_any_piece_is_refused(pieces, tmp_path):
+    (tmp_path / "a.txt").write_text("今天天气很好。", "utf-8")
+    with pytest.raises(UserError, match="no text in the pieces"):
+        PieceText([str(tmp_path / "a.txt")], pieces, tmp_path)
