@@ -159,20 +159,3 @@ def test_beam_search_takes_a_language_model_over_pieces_and_hot_words(prepared, 
     assert best(plain) != "seven zero one"
     assert best(settings, fusion_model(folder, vocabulary)) == "seven zero one"
     assert best(plain, hot_words=words) == "seven zero one"
-
-
-@pytest.mark.slow
-def test_a_network_learns_pieces_and_every_format_writes_their_text(config, prepared, clips, tmp_path):
-    assert main(["train", str(config), "--name", "digits"]) == 0
-    run = prepared.parent / "runs" / "digits"
-    epochs = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
-    assert epochs[-1]["train_loss"] < epochs[0]["train_loss"] / 10
-    assert min(epoch["dev_error"] for epoch in epochs) == 0  # dev is the training set
-    assert (run / "units.model").read_bytes() == (prepared / "units.model").read_bytes()
-    texts = [utterance.text.lower().strip("!") for utterance in read_manifest(prepared / "train.jsonl")]
-    for format_name in ("onnx", "sherpa", "saved_model", "litert"):
-        folder = tmp_path / format_name
-        assert main(["export", str(run), "--format", format_name, "--out", str(folder)]) == 0
-        done = recognize(folder, *clips, "--format", "jsonl") if format_name in ("onnx", "litert") else None
-        if done is not None:
-            assert [json.loads(line)["text"] for line in done.stdout.decode().splitlines()] == texts
