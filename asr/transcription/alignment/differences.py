@@ -34,9 +34,9 @@ Kind: TypeAlias = Literal["missing", "other", "extra"]
 Float32 = npt.NDArray[np.float32]
 Ids = npt.NDArray[np.int64]
 
-# Margins of 61 sentences as written were up to 4.7 for one token and 2.9 a token for several, those of 50 of
-# 52 words left out were above (voices that the model did not know, 8 to 18 % of their syllables wrong).
-MIN_MARGIN, MIN_MARGIN_OF_TOKEN = 3.0, 2.5
+# A place counts if its margin is above MIN_MARGIN, and this for each token: more where as many tokens were
+# recognized as there are in the text, since models mistake sounds for similar ones.
+MIN_MARGIN, MIN_OF_TOKEN, MIN_OF_SUBSTITUTED = 3.0, 2.5, 5.0
 LEAST_PROBABLE = 1e-30  # of a frame, whose logarithm is finite
 
 
@@ -74,12 +74,13 @@ def differences(recognizer: Recognizer, waveform: Waveform, tokens: Sequence[str
 
 def sure_differences(proposed: Iterable[Difference]) -> tuple[Difference, ...]:
     """Return the differences whose margin is high enough to doubt what was said."""
-    return tuple(
-        one
-        for one in proposed
-        if one.margin
-        >= MIN_MARGIN + MIN_MARGIN_OF_TOKEN * max(one.end - one.start, len(one.recognized.split()))
-    )
+    return tuple(one for one in proposed if one.margin >= _least_margin(one))
+
+
+def _least_margin(difference: Difference) -> float:
+    num_recognized, num_written = len(difference.recognized.split()), difference.end - difference.start
+    of_token = MIN_OF_SUBSTITUTED if num_recognized == num_written else MIN_OF_TOKEN
+    return MIN_MARGIN + of_token * max(num_recognized, num_written)
 
 
 def proposed_differences(
