@@ -15,7 +15,7 @@ from asr.audio.recording import SAMPLE_RATE_HZ, Waveform
 SILENCE_DBFS = -80.0  # about three steps of 16 bits: dither, hum of an unused line
 QUIET_PEAK = 0.01
 CLIP_PEAK = 0.03  # flat tops below this are quantization, not clipping
-CLIP_RUN_S = 3 / SAMPLE_RATE_HZ  # two equal samples at 16 kHz may be a real peak between them
+LOWEST_VOICE_HZ = 100.0  # whose peaks are the flattest
 CLIPPED_SHARE = 2e-4
 CLIPPED_SAMPLES = 10
 
@@ -32,8 +32,7 @@ def num_clipped(waveform: Waveform, rate_hz: int = SAMPLE_RATE_HZ) -> int:
         waveform: (S,) int16, as the microphone gave it: resampling makes flat tops round.
         rate_hz: sample rate of the waveform.
     """
-    shortest = max(2, math.ceil(CLIP_RUN_S * rate_hz))
-    return sum(_in_runs_at(waveform, int(extreme), shortest) for extreme in (waveform.min(), waveform.max()))
+    return sum(_in_runs_at(waveform, int(extreme), rate_hz) for extreme in (waveform.min(), waveform.max()))
 
 
 def is_clipped(num_flat: int, num_samples: int) -> bool:
@@ -41,10 +40,13 @@ def is_clipped(num_flat: int, num_samples: int) -> bool:
     return num_flat >= CLIPPED_SAMPLES and num_flat >= CLIPPED_SHARE * num_samples
 
 
-def _in_runs_at(waveform: Waveform, extreme: int, shortest: int) -> int:
-    """Count the samples in runs of at least this length at an extreme value."""
+def _in_runs_at(waveform: Waveform, extreme: int, rate_hz: int) -> int:
+    """Count the samples in runs at an extreme value that are longer than rounding makes a real peak."""
     if abs(extreme) < CLIP_PEAK * INT16_SCALE:
         return 0
+    # a wave is within half a step of its peak for this long, to both sides of it
+    rounded_s = 2 / math.sqrt(abs(extreme)) / (2 * math.pi * LOWEST_VOICE_HZ)
+    shortest = max(2 + (rate_hz >= SAMPLE_RATE_HZ), math.ceil(rounded_s * rate_hz) + 1)
     at = np.flatnonzero(waveform == extreme)
     if len(at) < shortest:
         return 0
