@@ -1,0 +1,55 @@
+"""Measure the level of a recording, and whether it is silent, too quiet or clipped.
+
+The doctor of corpora and the judgement of single takes share these definitions.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from asr.audio.mixing import INT16_SCALE
+from asr.audio.recording import SAMPLE_RATE_HZ, Waveform
+
+SILENCE_DBFS = -80.0  # about three steps of 16 bits: dither, hum of an unused line
+QUIET_PEAK = 0.01
+CLIP_PEAK = 0.03  # flat tops below this are quantization, not clipping
+LOWEST_VOICE_HZ = 100.0  # whose peaks are the flattest
+CLIPPED_SHARE = 2e-4
+CLIPPED_SAMPLES = 10
+
+
+def level_dbfs(waveform: Waveform) -> float:
+    """Return the root mean square around the mean, in dB relative to full scale."""
+    return 20 * math.log10(float(waveform.std(dtype=np.float32)) / INT16_SCALE + 1e-6)
+
+
+def num_clipped(waveform: Waveform, rate_hz: int = SAMPLE_RATE_HZ) -> int:
+    """Count the samples in flat tops: runs at the lowest or the highest value; real waves have single peaks.
+
+    Args:
+        waveform: (S,) int16, as the microphone gave it: resampling makes flat tops round.
+        rate_hz: sample rate of the waveform.
+    """
+    return sum(_in_runs_at(waveform, int(extreme), rate_hz) for extreme in (waveform.min(), waveform.max()))
+
+
+def is_clipped(num_flat: int, num_samples: int) -> bool:
+    """Return whether a recording is clipped, given its number of clipped samples."""
+    return num_flat >= CLIPPED_SAMPLES and num_flat >= CLIPPED_SHARE * num_samples
+
+
+def _in_runs_at(waveform: Waveform, extreme: int, rate_hz: int) -> int:
+    """Count the samples in runs at an extreme value that are longer than rounding makes a real peak."""
+    if abs(extreme) < CLIP_PEAK * INT16_SCALE:
+        return 0
+    # a wave is within half a step of its peak for this long, to both sides of it
+    rounded_s = 2 / math.sqrt(abs(extreme)) / (2 * math.pi * LOWEST_VOICE_HZ)
+    shortest = max(2 + (rate_hz >= SAMPLE_RATE_HZ), math.ceil(rounded_s * rate_hz) + 1)
+    at = np.flatnonzero(waveform == extreme)
+    if len(at) < shortest:
+        return 0
+    firsts = np.flatnonzero(np.diff(at, prepend=at[0] - 2) != 1)
+    lengths = np.diff(firsts, append=len(at))
+    return int(lengths[lengths >= shortest].sum())
