@@ -1,0 +1,1 @@
+"""Speech collection: prompts to read, and the takes of them."""
