@@ -18,8 +18,9 @@ from asr.base.text.pinyin import with_tone_mark
 from data_pipeline.collection.checks import BackgroundChecks, Check
 from data_pipeline.collection.corpus import write_corpus
 from data_pipeline.collection.prompts import Prompt
+from data_pipeline.collection.take import Take
 from data_pipeline.collection.take_quality import judge_take
-from data_pipeline.collection.takes import Take, Takes
+from data_pipeline.collection.takes import Takes
 from data_pipeline.preparation.description import PreparedCorpus
 from data_pipeline.types import SPLITS
 
@@ -58,6 +59,10 @@ class SpeechCollection:
             on_checked: called in the thread after each result.
         """
         self._checks = BackgroundChecks(self._takes, check, on_checked)
+
+    def warm_up(self) -> None:
+        """Judge silence, since the first judgement takes longer."""
+        judge_take(np.zeros(SAMPLE_RATE_HZ, np.int16), SAMPLE_RATE_HZ, next(iter(self._prompts.values())))
 
     def session(self, speaker: str) -> Object:
         """Return what a speaker has recorded, and what remains."""

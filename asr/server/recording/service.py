@@ -29,6 +29,9 @@ class Collection(Protocol):
     Its methods return None for what does not exist, and raise a UserError for what cannot be written.
     """
 
+    def warm_up(self) -> None:
+        """Load what the first take would wait for."""
+
     def session(self, speaker: str) -> Object:
         """Return what a speaker has recorded, and what remains."""
 
@@ -116,7 +119,8 @@ class RecordingService:
             changed.set()
 
     def load_ahead(self) -> None:
-        """Do nothing: there is no model to load."""
+        """Judge silence in a thread, since the first judgement takes longer."""
+        self._threads.submit(self.collection.warm_up)
 
     async def stop(self, within_s: float) -> None:
         """Answer those who wait for news."""
