@@ -90,7 +90,9 @@ def test_torn_end_of_the_journal_is_cut_off(tmp_path, torn):
     assert set(stored(tmp_path)) == {("a", "p0"), ("a", "p1")}
 
 
-@pytest.mark.parametrize("broken", ["{", '{"speaker": "a"}', "7", '{"speaker": "a", "prompt": "x", "audio": "../b"}'])
+@pytest.mark.parametrize(
+    "broken", ["{", '{"speaker": "a"}', "7", '{"speaker": "a", "prompt": "x", "audio": "../b"}']
+)
 def test_broken_line_in_the_middle_is_named(tmp_path, broken):
     with open_takes(tmp_path, "characters") as takes:
         takes.keep("a", FIRST, noise(0), 16_000)
@@ -155,7 +157,9 @@ def test_second_process_is_refused_until_the_first_ends(tmp_path):
         "with open_takes(Path(sys.argv[1]), 'words'):\n    print('open', flush=True)\n    sys.stdin.read()\n"
     )
     command = [sys.executable, "-c", program, str(tmp_path / "out")]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT) as other:
+    with subprocess.Popen(
+        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, cwd=ROOT
+    ) as other:
         assert other.stdout.readline() == "open\n"
         with pytest.raises(UserError, match="another asr record"), open_takes(tmp_path / "out", None):
             pass

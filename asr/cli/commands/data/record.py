@@ -7,6 +7,7 @@ import bisect
 import contextlib
 import functools
 import itertools
+import math
 import shlex
 import webbrowser
 from collections.abc import Collection, Mapping
@@ -128,7 +129,7 @@ def _prompts(arguments: argparse.Namespace, units: Unit) -> tuple[list[Prompt], 
     from data_pipeline.collection.prompts import expected_duration_s, own_prompts, read_prompts
 
     minutes = arguments.minutes
-    if minutes is not None and not minutes > 0:
+    if minutes is not None and not 0 < minutes < math.inf:
         raise UserError(f"`minutes={minutes:g}`: expected a number above 0")
     if arguments.prompts:
         prompts = read_prompts(arguments.prompts, units)
