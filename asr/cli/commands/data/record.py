@@ -98,7 +98,7 @@ def record_command(arguments: argparse.Namespace) -> int:
     from asr.server.recording.app import make_recording_app
     from asr.server.recording.service import RecordingService
     from asr.server.requests.limits import Limits
-    from asr.server.serving import address_of, listen, serve
+    from asr.server.serving import address_of, listen, name_on_network, serve
     from data_pipeline.collection.collection import SpeechCollection
     from data_pipeline.collection.takes import open_takes
 
@@ -117,7 +117,7 @@ def record_command(arguments: argparse.Namespace) -> int:
             collection.start_checks(check, service.on_checked)
         if takes.all():
             collection.write()
-        address = address_of(listening, arguments.host, certificate)
+        address = address_of(listening, name_on_network(arguments.host), certificate)
         links = {name: f"{address}/{f'#{key}' if key else ''}" for key, name in speakers.items()}
         log_as_json()
         show = functools.partial(_show, arguments, links)
