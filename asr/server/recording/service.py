@@ -94,12 +94,13 @@ class RecordingService:
     async def checked(self, speaker: str, after: int) -> Object:
         """Return new results of the check for a speaker; if there are none for a while, none."""
         self._loop = asyncio.get_running_loop()
-        changed = asyncio.Event()
+        changed, found = asyncio.Event(), {"last": after, "results": []}
         self._waiting.add(changed)
         try:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(NEWS_S):
-                    while not (found := self.collection.checked(speaker, after))["results"]:
+                    # the collection may be writing to a slow disk
+                    while not (found := await self.run(self.collection.checked, speaker, after))["results"]:
                         if self._is_stopping:
                             break
                         await changed.wait()
