@@ -1,1 +1,1 @@
-"""Collects a corpus by recording: sentences to read, the judgement of each take, takes on disk."""
+"""Speech collection: prompts to read, and the takes of them."""
