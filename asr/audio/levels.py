@@ -32,7 +32,7 @@ def num_clipped(waveform: Waveform, rate_hz: int = SAMPLE_RATE_HZ) -> int:
         waveform: (S,) int16, as the microphone gave it: resampling makes flat tops round.
         rate_hz: sample rate of the waveform.
     """
-    shortest = max(3, math.ceil(CLIP_RUN_S * rate_hz))
+    shortest = max(2, math.ceil(CLIP_RUN_S * rate_hz))
     return sum(_in_runs_at(waveform, int(extreme), shortest) for extreme in (waveform.min(), waveform.max()))
 
 

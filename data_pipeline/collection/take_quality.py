@@ -78,9 +78,9 @@ def judge_take(
         usual_pace: of the speaker, such as the median of earlier takes.
     """
     level = level_dbfs(samples) if len(samples) else -math.inf
-    speech = speech_of_take(samples, sample_rate_hz) if level >= SILENCE_DBFS else None
-    if speech is None:
-        return TakeQuality(0, len(samples), (TakeProblem("silent", f"{level:.0f} dBFS"),), level, 0.0)
+    speech = speech_of_take(samples, sample_rate_hz)
+    if speech.begin == speech.end or level < SILENCE_DBFS:
+        return TakeQuality(0, len(samples), (_without_speech(speech.waveform, level),), level, 0.0)
     speech_dbfs = 10 * math.log10(active_power(frame_powers(speech.spoken)) / INT16_SCALE**2 + 1e-12)
     snr_db = signal_to_noise_db(speech.waveform)
     expected_s = max(expected_duration_s(prompt) - 2 * MARGIN_S, MARGIN_S)
@@ -98,6 +98,13 @@ def judge_take(
     problems = tuple(TakeProblem(kind, detail) for kind, (is_so, detail) in found.items() if is_so)
     start, end = _kept(speech, sample_rate_hz, len(samples))
     return TakeQuality(start, end, problems, speech_dbfs, snr_db, pace)
+
+
+def _without_speech(waveform: Waveform, level: float) -> TakeProblem:
+    """Return why no speech is found in a take: noise hides it, or there is none."""
+    if level >= MIN_LEVEL_DBFS and (snr_db := signal_to_noise_db(waveform)) < MIN_SNR_DB:
+        return TakeProblem("noisy", f"{snr_db:.0f} dB")
+    return TakeProblem("silent", f"{level:.0f} dBFS")
 
 
 def _kept(speech: TakeSpeech, sample_rate_hz: int, num_samples: int) -> tuple[int, int]:

@@ -14,7 +14,7 @@ as all its tones together.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple, TypeAlias
 
@@ -66,21 +66,31 @@ def differences(recognizer: Recognizer, waveform: Waveform, tokens: Sequence[str
         waveform: (S,) int16 at 16 kHz.
         tokens: of the text; those that the model does not know are not compared.
     """
-    proposed = proposed_differences(recognizer, waveform, tokens)
+    vocabulary = recognizer.vocabulary
+    log_probs = log_probs_of_tokens(recognizer, waveform, range(len(vocabulary)))
+    return sure_differences(proposed_differences(log_probs, vocabulary, tokens))
+
+
+def sure_differences(proposed: Iterable[Difference]) -> tuple[Difference, ...]:
+    """Return the differences whose margin is high enough to doubt what was said."""
     return tuple(one for one in proposed if one.margin >= MIN_MARGINS[one.kind])
 
 
 def proposed_differences(
-    recognizer: Recognizer, waveform: Waveform, tokens: Sequence[str]
+    log_probs: Float32, vocabulary: Vocabulary, tokens: Sequence[str]
 ) -> Iterator[Difference]:
-    """Yield where the greedy transcript differs from the text, with margins that may be negative."""
-    vocabulary = recognizer.vocabulary
+    """Yield where the greedy transcript differs from the text, with margins that may be negative.
+
+    Args:
+        log_probs: (T, V) natural logarithm of the posteriors.
+        vocabulary: of the V outputs.
+        tokens: of the text.
+    """
     sounds = _sounds(vocabulary)
     text = _known_part(tokens, vocabulary)
-    with_tones = log_probs_of_tokens(recognizer, waveform, range(len(vocabulary)))
-    log_probs = _without_tones(with_tones, sounds)
-    said = _greedy(with_tones, log_probs, sounds)
-    score = _score(log_probs, text.ids)
+    of_sounds = _without_tones(log_probs, sounds)
+    said = _greedy(log_probs, of_sounds, sounds)
+    score = _score(of_sounds, text.ids)
     for place in _differing_places(sounds[text.ids], sounds[said]):
         start, end = text.span(place.begin, place.end)
         if end - start != place.end - place.begin:
@@ -88,9 +98,8 @@ def proposed_differences(
         recognized = said[place.said_begin : place.said_end]
         replaced = np.concatenate([text.ids[: place.begin], recognized, text.ids[place.end :]])
         kind: Kind = "missing" if not len(recognized) else "other" if end > start else "extra"
-        yield Difference(
-            kind, start, end, " ".join(vocabulary.decode(recognized)), _score(log_probs, replaced) - score
-        )
+        words = " ".join(vocabulary.decode(recognized.tolist()))
+        yield Difference(kind, start, end, words, _score(of_sounds, replaced) - score)
 
 
 class _KnownPart(NamedTuple):
@@ -138,14 +147,15 @@ def _without_tones(log_probs: Float32, sounds: Ids) -> Float32:
     """Return the log posterior, (T, V), of each token or any that differs from it in the tone alone."""
     sums = np.zeros((log_probs.shape[1], len(log_probs)))
     np.add.at(sums, sounds, np.exp(log_probs.T.astype(np.float64)))
-    return np.log(np.maximum(sums[sounds].T, LEAST_PROBABLE)).astype(np.float32)
+    found: Float32 = np.log(np.maximum(sums[sounds].T, LEAST_PROBABLE)).astype(np.float32)
+    return found
 
 
-def _greedy(with_tones: Float32, log_probs: Float32, sounds: Ids) -> Ids:
+def _greedy(log_probs: Float32, of_sounds: Float32, sounds: Ids) -> Ids:
     """Return the tokens of the most probable sounds, each in its most probable tone."""
-    best, starts = collapse(log_probs.argmax(axis=1))
-    toned = np.where(sounds == best[:, None], with_tones[starts], -np.inf)  # (U, V)
-    return toned.argmax(axis=1)
+    best, starts = collapse(of_sounds.argmax(axis=1))
+    found: Ids = np.where(sounds == best[:, None], log_probs[starts], -np.inf).argmax(axis=1)
+    return found
 
 
 def _score(log_probs: Float32, ids: Ids) -> float:
