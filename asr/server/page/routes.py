@@ -37,6 +37,7 @@ def page_routes(service: RecognitionService, *, needs_token: bool) -> list[BaseR
         service: recognizes.
         needs_token: whether clients must send a token.
     """
+
     async def page(request: Request) -> Response:
         from asr.pages.page import render
 

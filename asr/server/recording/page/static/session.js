@@ -3,14 +3,15 @@
 export class Session {
   // answer is that of the server to GET /record/session.
   constructor(answer) {
-    this.update(answer);
+    this.speaker = answer.speaker;
+    this.language = answer.language;
+    this.prompts = answer.prompts;
+    this.checks = answer.checks; // whether takes are recognized in the background
+    [this.keptS, this.goalS, this.totalS] = [answer.kept_s, answer.goal_s, answer.total_s];
     this.postponed = new Set(); // of sentences to be read again that the person skipped
     this.last = null; // the sentence of the last take
+    this.index = -1;
     this.index = Math.max(0, this.prompts.indexOf(this.next()));
-  }
-
-  update({ prompts, kept_s: keptS, goal_s: goalS, total_s: totalS, ...others }) {
-    Object.assign(this, others, { prompts, keptS, goalS, totalS });
   }
 
   get current() {

@@ -16,6 +16,7 @@ export function write(id, words) {
 export function showProgress(session) {
   const goalS = session.goalS || session.totalS || 1;
   const bar = byId("progress");
+  write("speaker", session.speaker ? ` · ${session.speaker}` : "");
   bar.setAttribute("aria-valuemax", minutes(goalS));
   bar.setAttribute("aria-valuenow", minutes(Math.min(session.keptS, goalS)));
   byId("progress-bar").style.width = `${Math.min(100, (100 * session.keptS) / goalS)}%`;
