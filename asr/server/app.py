@@ -16,9 +16,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.types import ASGIApp
 
-from asr.server.health import operator_routes
 from asr.server.page.routes import page_routes
 from asr.server.protocols.asrt_http import PATHS, asrt_refusal, asrt_routes, is_unknown_level, unknown_level
+from asr.server.protocols.health import operator_routes
 from asr.server.protocols.openai_http import openai_refusal, openai_routes
 from asr.server.protocols.stream_routes import stream_routes
 from asr.server.requests.gate import AccessMiddleware
@@ -41,7 +41,8 @@ def make_app(service: RecognitionService, token: str = "", origins: Collection[s
     app: ASGIApp = Starlette(routes=routes, exception_handlers=handlers)  # type: ignore[arg-type]
     if origins:
         app = CORSMiddleware(app, allow_origins=origins, allow_methods=["*"], allow_headers=["*"])
-    return AccessMiddleware(app, service.limits, service.metrics, refusal_of, token, origins)
+    tokens = [token] if token else []
+    return AccessMiddleware(app, service.limits, service.metrics, refusal_of, tokens, origins)
 
 
 def refusal_of(path: str, refusal: RefusalError) -> Response:

@@ -106,6 +106,15 @@ class RecognitionService:
         if self.recognizer.decoder.writer.converter is not None:
             self._readers.submit(self.converted, [NO_READING])
 
+    @property
+    def status(self) -> dict[str, Any]:
+        """Return what operators are shown of a server that is ready."""
+        return {"model": self.name, "exact_streams": self.streams.exact}
+
+    async def stop(self, within_s: float) -> None:
+        """Let streams in progress end within some seconds; no other begins."""
+        await self.streams.stop_all(within_s)
+
     def close(self) -> None:
         """End all threads; what waits is cancelled."""
         self.batcher.close()

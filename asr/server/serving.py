@@ -21,13 +21,34 @@ from asr.base.errors import UserError
 from asr.base.system.interrupt import handled_by
 from asr.server.certificate import Certificate
 from asr.server.logs import without_traceback_of_bad_text
+from asr.server.requests.admission import Admission
 from asr.server.requests.connections import Connection
 from asr.server.requests.limits import Limits
-from asr.server.service import RecognitionService
 
 MAX_MESSAGE_BYTES = 4 << 20  # of a WebSocket
 KEEP_ALIVE_S = 30  # of a connection without a request
 SETTLED_S = 0.5  # grace period before background work, so that a first request is not slowed
+
+
+class Served(Protocol):
+    """What an application serves: its limits, the requests that it admits, and how it ends.
+
+    Attributes:
+        limits: of the server.
+        admission: the requests in progress.
+    """
+
+    limits: Limits
+    admission: Admission
+
+    def load_ahead(self) -> None:
+        """Begin in a thread what a first request would wait for."""
+
+    async def stop(self, within_s: float) -> None:
+        """Let streams in progress end within some seconds; no other begins."""
+
+    def close(self) -> None:
+        """End all threads."""
 
 
 class SideServer(Protocol):
@@ -70,7 +91,7 @@ def address_of(listening: socket.socket, host: str, certificate: Certificate | N
 
 def serve(
     app: ASGIApp,
-    service: RecognitionService,
+    service: Served,
     listening: socket.socket,
     certificate: Certificate | None = None,
     on_ready: Callable[[], None] = lambda: None,
@@ -79,7 +100,7 @@ def serve(
     """Answer requests until a signal, and then until those in progress are answered.
 
     Args:
-        app: from `asr.server.app.make_app`.
+        app: such as one from `asr.server.app.make_app`.
         service: of the application; it is closed at the end.
         listening: from `listen`.
         certificate: for TLS; None for plain HTTP.
@@ -125,7 +146,7 @@ class Server(uvicorn.Server):
     def __init__(
         self,
         config: uvicorn.Config,
-        service: RecognitionService,
+        service: Served,
         on_ready: Callable[[], None],
         beside: SideServer | None = None,
     ) -> None:
@@ -150,7 +171,7 @@ class Server(uvicorn.Server):
             server.close()
         # that of uvicorn closes WebSockets at once
         began_s = time.monotonic()
-        await self._service.streams.stop_all(self._service.limits.drain_s)
+        await self._service.stop(self._service.limits.drain_s)
         remaining_s = self._service.limits.drain_s - (time.monotonic() - began_s)
         self.config.timeout_graceful_shutdown = max(1, math.ceil(remaining_s))
         await super().shutdown(sockets)

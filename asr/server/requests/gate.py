@@ -47,8 +47,8 @@ class AccessMiddleware:
         limits: of the server.
         metrics: in which answers are counted.
         form: words a refusal.
-        token: that requests must carry as `Authorization: Bearer TOKEN` or `?token=TOKEN`, WebSockets also
-            as a subprotocol; empty for none.
+        tokens: one of which requests must carry as `Authorization: Bearer TOKEN` or `?token=TOKEN`,
+            WebSockets also as a subprotocol; empty if none is needed.
         origins: sites whose pages may use the server, such as "https://example.org", also as a name of it.
     """
 
@@ -58,11 +58,11 @@ class AccessMiddleware:
         limits: Limits,
         metrics: Metrics,
         form: RefusalForm,
-        token: str = "",
+        tokens: Collection[str] = (),
         origins: Collection[str] = (),
     ) -> None:
         self._app, self._limits, self._metrics, self._form = app, limits, metrics, form
-        self._token, self._origins = token.encode(), origins
+        self._tokens, self._origins = [token.encode() for token in tokens], origins
         self._num_open = 0
         metrics.watch("asr_open_connections", "Requests and streams that are open", lambda: self._num_open)
 
@@ -114,17 +114,17 @@ class AccessMiddleware:
         if origin and not reads and not self._is_allowed(origin, headers.get("host", "")):
             raise RefusalError(403, "origin", f"pages of {origin} may not use this server; allow that origin")
         host = headers.get("host", "")
-        if host and not self._token and _is_loopback(scope) and not self._is_known(host):
+        if host and not self._tokens and _is_loopback(scope) and not self._is_known(host):
             reason = f"expected a request for localhost, received one for {host:.80}; allow its origin"
             raise RefusalError(403, "host", reason)
-        if self._needs_token(scope) and not self._has_token(scope, headers):
+        if self._needs_token(scope) and not self._has_token(scope):
             raise RefusalError(401, "invalid_api_key", "expected this server's token (Authorization: Bearer)")
 
     def _needs_token(self, scope: Scope) -> bool:
         asks_what_is_allowed = scope.get("method") == "OPTIONS"  # browsers do, without a token
         path, reads = scope["path"], scope.get("method") in ("GET", "HEAD")
         is_page = reads and (path == "/" or path.startswith(PAGE_FOLDER))
-        return bool(self._token) and not (path in OPEN_PATHS or asks_what_is_allowed or is_page)
+        return bool(self._tokens) and not (path in OPEN_PATHS or asks_what_is_allowed or is_page)
 
     def _is_allowed(self, origin: str, host: str) -> bool:
         return origin in self._origins or "*" in self._origins or origin.partition("://")[2] == host
@@ -133,11 +133,9 @@ class AccessMiddleware:
         names = map(_host_of, self._origins)
         return is_local(_host_of(f"//{host}")) or "*" in self._origins or _host_of(f"//{host}") in names
 
-    def _has_token(self, scope: Scope, headers: Headers) -> bool:
-        kind, _, sent = headers.get("authorization", "").partition(" ")
-        if kind.lower() != "bearer":
-            sent = _token_of_protocols(headers) or _token_of_query(scope)
-        return hmac.compare_digest(sent.strip().encode(), self._token)
+    def _has_token(self, scope: Scope) -> bool:
+        sent = sent_token(scope).encode()
+        return any(hmac.compare_digest(sent, token) for token in self._tokens)
 
     def _report(self, scope: Scope, answer: _Answer) -> None:
         seconds = time.monotonic() - answer.began_s
@@ -151,6 +149,15 @@ class AccessMiddleware:
             "client": (scope.get("client") or ("",))[0],
         }
         logger.info("request", extra={"fields": fields})
+
+
+def sent_token(scope: Scope) -> str:
+    """Return the token that a request or a WebSocket carries; empty for none."""
+    headers = Headers(scope=scope)
+    kind, _, sent = headers.get("authorization", "").partition(" ")
+    if kind.lower() != "bearer":
+        sent = _token_of_protocols(headers) or _token_of_query(scope)
+    return sent.strip()
 
 
 def _host_of(address: str) -> str:

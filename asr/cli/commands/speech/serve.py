@@ -5,18 +5,22 @@ from __future__ import annotations
 import argparse
 import contextlib
 import dataclasses
-import importlib.util
-import logging
-import os
-import sys
 import webbrowser
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, get_type_hints
 
 from asr.base.errors import UserError
 from asr.cli.options.decoder import add_decoder_arguments, decoder_choice
 from asr.cli.options.devices import add_device_arguments, chosen_devices
+from asr.cli.options.serving import (
+    add_address_arguments,
+    add_certificate_arguments,
+    certificate_of,
+    has_screen,
+    log_as_json,
+    require_packages,
+    token_of,
+)
 from asr.cli.progress_bars import ProgressBars
 from asr.server.requests.limits import Limits
 
@@ -26,10 +30,8 @@ if TYPE_CHECKING:
     from asr.server.service import RecognitionService
     from asr.transcription.recognizer import Recognizer
 
-PACKAGES = ("starlette", "uvicorn", "python_multipart", "prometheus_client", "websockets")
 GRPC_PACKAGES = ("grpc",)
 PORT = 20001  # of ASRT's server
-MIN_TOKEN_CHARS = 8
 
 LIMITS = {
     "max_body_mb": "largest body of a request, in MiB",
@@ -49,13 +51,11 @@ LIMITS = {
 def add_serve_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("run", type=Path, help="a run directory, or a folder that `asr export` wrote as onnx")
-    parser.add_argument("--host", default="127.0.0.1", help="address (default: this machine only)")
-    parser.add_argument("--port", type=int, default=PORT, help=f"port, 0 for any (default: {PORT})")
+    add_address_arguments(parser, PORT)
     parser.add_argument(
         "--grpc-port", type=int, metavar="PORT", help="also answer ASRT's gRPC clients, who use 20002"
     )
     parser.add_argument("--name", help="name of the model for clients (default: that of the directory)")
-    parser.add_argument("--no-browser", action="store_true", help="do not open the server's page")
     _add_security_arguments(parser)
     add_decoder_arguments(parser)
     add_device_arguments(parser)
@@ -83,15 +83,14 @@ def _add_security_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="ORIGIN",
         help="let pages of this site use it, such as https://example.org; may be repeated",
     )
-    group.add_argument("--cert", dest="certificate", type=Path, metavar="FILE", help="certificate for TLS")
-    group.add_argument("--key", type=Path, metavar="FILE", help="its key")
+    add_certificate_arguments(group)
 
 
 def serve_command(arguments: argparse.Namespace) -> int:
     """Load a model, answer requests until a signal, and return the exit status."""
-    _require_packages("serve", PACKAGES)
+    require_packages("serve")
     if arguments.grpc_port is not None:
-        _require_packages("grpc", GRPC_PACKAGES)
+        require_packages("grpc", GRPC_PACKAGES)
     from asr.server.app import make_app
     from asr.server.page.examples import example_calls
     from asr.server.requests.gate import is_local
@@ -100,19 +99,19 @@ def serve_command(arguments: argparse.Namespace) -> int:
     from data_pipeline.labels.from_text import pinyin_of
 
     limits = Limits(**{limit.name: getattr(arguments, limit.name) for limit in dataclasses.fields(Limits)})
-    token = _token(arguments.token_file)
+    token = token_of(arguments.token_file)
     if not (token or arguments.insecure or is_local(arguments.host)):
         raise UserError(
             f"`host={arguments.host}`: others could use the model; name a file with a token by `token_file`, "
             "or let everybody use it by `insecure`"
         )
-    certificate = _certificate(arguments)
+    certificate = certificate_of(arguments)
     with contextlib.closing(listen(arguments.host, arguments.port)) as listening:
         recognizer, name = _recognizer(arguments)
         service = RecognitionService(recognizer, name, limits, pinyin_of)
         service.warm_up()
         address = address_of(listening, arguments.host, certificate)
-        _log_as_json()
+        log_as_json()
 
         def show() -> None:
             print(f"{name} is served at {address}\n")
@@ -121,18 +120,12 @@ def serve_command(arguments: argparse.Namespace) -> int:
             if beside is not None:
                 print(f"# gRPC, for ASRT's clients\n{arguments.host}:{beside.port}\n")
             print("Ctrl-C stops the server", flush=True)
-            if not arguments.no_browser and _has_screen():
+            if not arguments.no_browser and has_screen():
                 webbrowser.open(address)
 
         beside = _grpc(arguments, service, token, certificate)
         serve(make_app(service, token, arguments.origins), service, listening, certificate, show, beside)
     return 0
-
-
-def _require_packages(extra: str, names: Sequence[str]) -> None:
-    missing = [name for name in names if importlib.util.find_spec(name) is None]
-    if missing:
-        raise UserError(f"{', '.join(missing)}: not installed; pip install 'polyphone[{extra}]'")
 
 
 def _grpc(
@@ -143,31 +136,6 @@ def _grpc(
     from asr.server.protocols.asrt_grpc import AsrtGrpc
 
     return AsrtGrpc(service, arguments.host, arguments.grpc_port, token, certificate)
-
-
-def _token(path: Path | None) -> str:
-    if path is None:
-        return ""
-    from asr.base.system.files import read_lines
-
-    token = read_lines(path, "token")[0].strip()
-    if len(token) < MIN_TOKEN_CHARS or not token.isascii():
-        raise UserError(
-            f"{path}: expected a token of at least {MIN_TOKEN_CHARS} ASCII characters on the first line"
-        )
-    return token
-
-
-def _certificate(arguments: argparse.Namespace) -> Certificate | None:
-    from asr.server.certificate import Certificate
-
-    if (arguments.certificate is None) != (arguments.key is None):
-        raise UserError("TLS needs both `certificate` and `key`")
-    if arguments.certificate is None:
-        return None
-    certificate = Certificate(arguments.certificate, arguments.key)
-    certificate.check()
-    return certificate
 
 
 def _recognizer(arguments: argparse.Namespace) -> tuple[Recognizer, str]:
@@ -185,24 +153,3 @@ def _recognizer(arguments: argparse.Namespace) -> tuple[Recognizer, str]:
         from asr.transcription.recognizer import Recognizer
 
         return Recognizer.of_choice(model, choice, chosen_devices(arguments), bars), name
-
-
-def _log_as_json() -> None:
-    """Write the server's log as JSON on standard error, from now on."""
-    from asr.server.logs import JsonFormatter
-
-    handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(JsonFormatter())
-    for name in ("asr", "uvicorn"):
-        logger = logging.getLogger(name)
-        logger.handlers[:] = [handler]
-        logger.propagate = False
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
-
-
-def _has_screen() -> bool:
-    """Return whether a browser can be opened where the person is who typed the command."""
-    has_display = sys.platform in ("darwin", "win32") or bool(
-        os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")
-    )
-    return has_display and sys.stdout.isatty()

@@ -2,15 +2,34 @@
 
 from __future__ import annotations
 
+from typing import Any, Protocol
+
 from prometheus_client import CONTENT_TYPE_LATEST
 from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import BaseRoute, Route
 
-from asr.server.service import RecognitionService
+from asr.server.metrics import Metrics
+from asr.server.requests.admission import Admission
 
 
-def operator_routes(service: RecognitionService) -> list[BaseRoute]:
+class Watched(Protocol):
+    """A service that operators watch.
+
+    Attributes:
+        admission: the requests in progress.
+        metrics: the counters.
+    """
+
+    admission: Admission
+    metrics: Metrics
+
+    @property
+    def status(self) -> dict[str, Any]:
+        """Return what operators are shown of a server that is ready."""
+
+
+def operator_routes(service: Watched) -> list[BaseRoute]:
     """Return `/health/live`, `/health/ready` and `/metrics`.
 
     The server listens once its model is loaded; it is not ready while it stops.
@@ -22,7 +41,7 @@ def operator_routes(service: RecognitionService) -> list[BaseRoute]:
     async def ready(request: Request) -> Response:
         if service.admission.draining:
             return JSONResponse({"status": "stopping"}, 503)
-        return JSONResponse({"status": "ok", "model": service.name, "exact_streams": service.streams.exact})
+        return JSONResponse({"status": "ok", **service.status})
 
     async def metrics(request: Request) -> Response:
         return Response(service.metrics.text(), media_type=CONTENT_TYPE_LATEST)
