@@ -187,8 +187,9 @@ async function checkLoop() {
 
 function onCheck(result) {
   const isWaiting = !session.next(); // nothing is left to be read
+  const before = session.byId(result.id)?.state;
   const prompt = session.checked(result);
-  if (prompt?.state === "again") {
+  if (prompt?.state === "again" && before !== "again") {
     notice = ["comesAgain", { number: numberOf(prompt) }];
     if (isWaiting && !state.take) session.show(prompt);
   }

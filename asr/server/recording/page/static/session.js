@@ -7,7 +7,9 @@ export class Session {
     this.language = answer.language;
     this.prompts = answer.prompts;
     this.checks = answer.checks; // whether takes are recognized in the background
-    [this.keptS, this.goalS, this.totalS] = [answer.kept_s, answer.goal_s, answer.total_s];
+    this.goalS = answer.goal_s;
+    this.otherS = 0; // of takes of sentences that are no longer offered
+    this.otherS = Math.max(0, answer.kept_s - this.keptS);
     this.postponed = new Set(); // of sentences to be read again that the person skipped
     this.last = null; // the sentence of the last take
     this.index = -1;
@@ -22,8 +24,9 @@ export class Session {
     return this.prompts.filter(({ state }) => state === "kept").length;
   }
 
-  get numAgain() {
-    return this.prompts.filter(({ state }) => state === "again").length;
+  get keptS() {
+    const durations = this.prompts.map(({ state, duration_s: durationS }) => (state === "kept" ? durationS : 0));
+    return durations.reduce((sum, durationS) => sum + durationS, this.otherS);
   }
 
   byId(id) {
@@ -58,11 +61,10 @@ export class Session {
   }
 
   // The server's answer to a take.
-  answered(id, { state, problems, duration_s: durationS, kept_s: keptS }) {
+  answered(id, { state, problems, duration_s: durationS }) {
     const prompt = this.byId(id);
-    Object.assign(prompt, { state, problems: problems ?? [], duration_s: durationS });
+    Object.assign(prompt, { state, problems: problems ?? [], duration_s: durationS ?? 0 });
     if (state === "kept") prompt.wav = null; // the server has it
-    this.keptS = keptS ?? this.keptS;
     return prompt;
   }
 

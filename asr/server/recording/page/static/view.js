@@ -14,7 +14,7 @@ export function write(id, words) {
 }
 
 export function showProgress(session) {
-  const goalS = session.goalS || session.totalS || 1;
+  const goalS = session.goalS || 1;
   const bar = byId("progress");
   write("speaker", session.speaker ? ` · ${session.speaker}` : "");
   bar.setAttribute("aria-valuemax", minutes(goalS));

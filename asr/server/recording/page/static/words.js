@@ -2,7 +2,7 @@
 
 import { useTexts } from "./language.js";
 
-useTexts({
+export const WORDS = {
   en: {
     other: "中文",
     title: "Read aloud",
@@ -64,8 +64,8 @@ useTexts({
     errors: {
       network: "The server does not answer. Start asr record again with the same folder; this page continues by itself.",
       invalid_api_key: "The key or token is missing or wrong. Open the whole link that you were given.",
-      disk_full:
-        "The disk of the server is full. Not yet on disk: {count}. Free some space; the page sends them by itself.",
+      not_stored:
+        "The server cannot write to its disk. Not yet on disk: {count}. Free some space there; the page sends them by itself. ({message})",
       microphoneInsecure:
         "Browsers lend the microphone only to pages by https, or on the machine of the server itself. Ask for a link that begins with https:// (asr record with --cert and --key), or open this page on that machine at http://localhost:{port}.",
       microphoneOld: "This browser cannot record. Use a newer Chromium, Firefox or Safari.",
@@ -151,7 +151,7 @@ useTexts({
     errors: {
       network: "服务没有应答。请用同一目录重新启动 asr record，本页会自动继续。",
       invalid_api_key: "缺少密钥或令牌，或有误。请打开收到的完整链接。",
-      disk_full: "服务器磁盘已满。尚未存盘：{count} 条。请腾出空间，本页会自动发送。",
+      not_stored: "服务无法写入磁盘。尚未存盘：{count} 条。请在那里腾出空间，本页会自动发送。（{message}）",
       microphoneInsecure:
         "浏览器只允许 https 网页或服务所在的机器使用麦克风。请索取以 https:// 开头的链接（asr record 加 --cert 和 --key），或在那台机器上打开 http://localhost:{port}。",
       microphoneOld: "这个浏览器不能录音。请使用较新的 Chromium、Firefox 或 Safari。",
@@ -175,4 +175,6 @@ useTexts({
     copied: "已复制",
     continue: "继续录音",
   },
-});
+};
+
+useTexts(WORDS);

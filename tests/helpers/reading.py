@@ -1,0 +1,70 @@
+"""Read sentences aloud to the recording page: a browser's microphone plays clips, and keys are pressed in the pauses."""
+
+import numpy as np
+
+from asr.audio.recording import SAMPLE_RATE_HZ, read_audio, write_wav
+
+PAUSE_S = 3.0  # before each clip, in which a busy machine can press a key
+QUIET_MS = 700  # longer than pauses within a clip
+
+# keeps what the page asks of the microphone, and when it was last loud
+LISTEN = """
+  const media = navigator.mediaDevices;
+  const original = media?.getUserMedia.bind(media);
+  if (media) media.getUserMedia = async (wishes) => {
+    window.wishes = wishes;
+    window.stream = await original(wishes);
+    const context = new AudioContext();
+    const analyser = new AnalyserNode(context, { fftSize: 2048 });
+    context.createMediaStreamSource(window.stream).connect(analyser);
+    const samples = new Float32Array(2048);
+    window.lastLoud = performance.now();
+    setInterval(() => {
+      analyser.getFloatTimeDomainData(samples);
+      if (samples.some((sample) => Math.abs(sample) > 0.01)) window.lastLoud = performance.now();
+    }, 20);
+    return window.stream;
+  };
+"""
+
+
+def write_microphone(path, clips):
+    """Write what a microphone delivers while clips are read, each after a pause."""
+    pause = np.zeros(round(PAUSE_S * SAMPLE_RATE_HZ), np.int16)
+    parts = [part for clip in clips for part in (pause, read_audio(clip.audio_path))]
+    write_wav(path, np.concatenate([*parts, pause]))
+
+
+def turn_on_microphone(page):
+    """Turn on the microphone of the recording page by the keyboard."""
+    page.keyboard.press("Space")
+    page.wait_for_selector("#state", state="attached")
+    page.wait_for_function("!document.getElementById('record').disabled && window.stream")
+
+
+def read_sentence(page):
+    """Record one sentence, from its pause before to that after it, by the space bar."""
+    page.wait_for_function(f"performance.now() - lastLoud > {QUIET_MS}")
+    page.keyboard.press("Space")
+    page.wait_for_selector("body.recording")
+    pressed = page.evaluate("performance.now()")
+    page.wait_for_function("pressed => lastLoud > pressed", arg=pressed)
+    page.wait_for_function(f"performance.now() - lastLoud > {QUIET_MS}")
+    page.keyboard.press("Space")
+
+
+def record_silence(page):
+    """Record a take of a muted microphone."""
+    page.evaluate("window.stream.getAudioTracks()[0].enabled = false")
+    page.keyboard.press("Space")
+    page.wait_for_selector("#clock:text('0:01')")
+    page.keyboard.press("Space")
+    page.evaluate("window.stream.getAudioTracks()[0].enabled = true")
+
+
+def likeness(take, clip):
+    """Return the highest correlation of a take with a clip, over all shifts: 1 if the clip is in it."""
+    a, b = (samples.astype(np.float64) for samples in (take, clip))
+    size = len(a) + len(b)
+    products = np.fft.irfft(np.fft.rfft(a, size) * np.conj(np.fft.rfft(b, size)), size)
+    return float(products.max() / np.sqrt((a**2).sum() * (b**2).sum()))
