@@ -27,6 +27,7 @@ from asr.cli.commands.data.inspect import add_inspect_arguments, inspect_command
 from asr.cli.commands.data.labels import add_labels_arguments, labels_command
 from asr.cli.commands.data.pack import add_pack_arguments, pack_command
 from asr.cli.commands.data.prepare import add_prepare_arguments, prepare_command
+from asr.cli.commands.data.record import add_record_arguments, record_command
 from asr.cli.commands.data.synthesize import add_synthesize_arguments, synthesize_command
 from asr.cli.commands.language.lm import add_lm_arguments, lm_command
 from asr.cli.commands.speech.align import add_align_arguments, align_command
@@ -99,6 +100,9 @@ COMMANDS = (
         "convert a corpus, or recordings of your own, to manifests",
         add_prepare_arguments,
         prepare_command,
+    ),
+    Command(
+        "record", "record sentences of your own on a page, as a corpus", add_record_arguments, record_command
     ),
     Command("doctor", "check recordings and labels before training", add_doctor_arguments, doctor_command),
     Command("inspect", "show statistics of manifests", add_inspect_arguments, inspect_command),

@@ -12,11 +12,13 @@ from typing import Any
 from asr.base.errors import UserError
 from asr.base.system.files import whole_file
 from asr.base.text.wording import counted, duration
+from asr.base.types import Utterance
 from data_pipeline.corpora import find_corpus
 from data_pipeline.corpora.layout import PREPARED
 from data_pipeline.labels.from_text import CAN_BE_NORMALIZED, LABELS_VERSION
 from data_pipeline.labels.normalization import NormalizedText
 from data_pipeline.manifests.left_out import reason_lines
+from data_pipeline.manifests.manifest import write_manifest
 from data_pipeline.types import LeftOut
 
 LEFT_OUT = "left_out.tsv"
@@ -158,6 +160,41 @@ def write_prepared(
         )
 
 
+def write_manifests(
+    target: Path,
+    origin: dict[str, str],
+    before: dict[str, Path],
+    usable: dict[str, list[Utterance]],
+    labels: LabelsDescription | None,
+) -> dict[str, Path]:
+    """Write a manifest for each split, and the description of the corpus; return their paths.
+
+    Args:
+        target: the folder.
+        origin: see `write_prepared`.
+        before: manifests that were made here before, which alone are replaced.
+        usable: utterances by split.
+        labels: see `write_prepared`.
+
+    Raises:
+        UserError: another file would be replaced, or a manifest cannot be written.
+        OSError: the description cannot be written.
+    """
+    manifests = {split: target / f"{split}.jsonl" for split in usable}
+    for path in manifests.values():
+        if path.exists() and path not in before.values():
+            raise UserError(
+                f"{path}: not made by `asr prepare`, and would be overwritten; choose another folder"
+            )
+    write_prepared(target, origin, {**before, **manifests}, labels, finished=False)
+    for split, path in manifests.items():
+        write_manifest(path, usable[split])
+    for stale in set(before.values()) - set(manifests.values()):
+        stale.unlink(missing_ok=True)  # of a split that no longer exists
+    write_prepared(target, origin, manifests, labels, finished=True)
+    return manifests
+
+
 @dataclass(frozen=True)
 class SplitSummary:
     """The statistics of a manifest.
@@ -171,6 +208,15 @@ class SplitSummary:
     num_utterances: int
     duration_s: float
     num_speakers: int
+
+
+def split_summary(utterances: Sequence[Utterance]) -> SplitSummary:
+    """Return the statistics of a manifest."""
+    return SplitSummary(
+        len(utterances),
+        sum(utterance.duration_s for utterance in utterances),
+        len({utterance.speaker for utterance in utterances} - {""}),
+    )
 
 
 @dataclass(frozen=True)

@@ -28,17 +28,15 @@ from data_pipeline.corpora.clip_lists import DUPLICATE_ID
 from data_pipeline.labels.from_text import CAN_BE_NORMALIZED
 from data_pipeline.labels.normalization import NormalizedText, write_normalized
 from data_pipeline.manifests.left_out import Partition, partition, reason_lines, write_left_out
-from data_pipeline.manifests.manifest import write_manifest
 from data_pipeline.preparation.description import (
     LEFT_OUT,
     NORMALIZED,
     OWN_UNITS,
     Before,
-    LabelsDescription,
     PreparedCorpus,
-    SplitSummary,
     prepared_before,
-    write_prepared,
+    split_summary,
+    write_manifests,
 )
 from data_pipeline.preparation.labeller import Labeller, ReadingOptions
 from data_pipeline.preparation.several_sources import read_sources
@@ -203,8 +201,8 @@ def _prepare(
     return PreparedCorpus(
         name,
         target,
-        _write_manifests(target, origin, before.manifests, found, labels),
-        {split: _summary(utterances) for split, utterances in found.items()},
+        write_manifests(target, origin, before.manifests, found, labels),
+        {split: split_summary(utterances) for split, utterances in found.items()},
         split_note,
         sum(map(len, reading.splits.values())) + len(reading.left_out),
         left_out,
@@ -228,29 +226,6 @@ def _usable_utterances(
     cut = partition(cut_segments(there.kept, folder, on_progress))
     measured = partition(in_threads(_measured, cut.kept, "reading headers", on_progress=on_progress))
     return Partition(measured.kept, there.left_out + labelled.left_out + cut.left_out + measured.left_out)
-
-
-def _write_manifests(
-    target: Path,
-    origin: dict[str, str],
-    before: dict[str, Path],
-    usable: dict[str, list[Utterance]],
-    labels: LabelsDescription | None,
-) -> dict[str, Path]:
-    """Write a manifest for each split, replacing only manifests that were made here before."""
-    manifests = {split: target / f"{split}.jsonl" for split in usable}
-    for path in manifests.values():
-        if path.exists() and path not in before.values():
-            raise UserError(
-                f"{path}: not made by `asr prepare`, and would be overwritten; choose another folder"
-            )
-    write_prepared(target, origin, {**before, **manifests}, labels, finished=False)
-    for split, path in manifests.items():
-        write_manifest(path, usable[split])
-    for stale in set(before.values()) - set(manifests.values()):
-        stale.unlink(missing_ok=True)  # of a split that no longer exists
-    write_prepared(target, origin, manifests, labels, finished=True)
-    return manifests
 
 
 def _with_unique_ids(
@@ -299,11 +274,3 @@ def _measured(recording: Recording) -> Utterance | LeftOut:
     if duration_s * SAMPLE_RATE_HZ < WINDOW_SAMPLES:
         return LeftOut(path, "audio shorter than 25 ms", f"{duration_s * 1000:.1f} ms")
     return Utterance(recording.id, path, duration_s, recording.text, recording.tokens, recording.speaker)
-
-
-def _summary(utterances: Sequence[Utterance]) -> SplitSummary:
-    return SplitSummary(
-        len(utterances),
-        sum(utterance.duration_s for utterance in utterances),
-        len({utterance.speaker for utterance in utterances} - {""}),
-    )

@@ -39,6 +39,17 @@ def complete_splits(
     return {**cut, **others}, _note([name for name in ("dev", "test") if name in wanted], cut, what)
 
 
+def splits_by_speaker(recordings: Sequence[Recording]) -> tuple[dict[str, Sequence[Recording]], str]:
+    """Return train, dev and test with different speakers, however few these are, and a note.
+
+    Args:
+        recordings: of at least FEW_SPEAKERS speakers.
+    """
+    wanted = ("test", "dev")
+    cut = _cut(recordings, wanted, _speaker, largest=len(recordings))
+    return {**cut}, f"dev and test made of at least {HELD_OUT:.0%} of the recordings each, other speakers"
+
+
 def _note(wanted: Sequence[str], cut: Mapping[str, Sequence[Recording]], what: str) -> str:
     missing = " and ".join(name for name in wanted if not cut[name])
     if missing:
@@ -73,21 +84,32 @@ def _sentence(recording: Recording) -> str:
 
 
 def _cut(
-    recordings: Sequence[Recording], wanted: Sequence[str], key: Callable[[Recording], str]
+    recordings: Sequence[Recording],
+    wanted: Sequence[str],
+    key: Callable[[Recording], str],
+    largest: float | None = None,
 ) -> dict[str, list[Recording]]:
-    """Move whole groups of equal key to the wanted splits until each has its share; the rest is train."""
+    """Move whole groups of equal key to the wanted splits until each has its share; the rest is train.
+
+    Args:
+        recordings: all of them.
+        wanted: names of splits.
+        key: of a recording.
+        largest: recordings of a group that may be moved; None for twice the share.
+    """
     groups: dict[str, list[Recording]] = {}
     for recording in recordings:
         groups.setdefault(key(recording), []).append(recording)
     # order by checksum, so that neither the corpus's order nor the alphabet matters
     order = sorted(groups, key=lambda name: (zlib.crc32(name.encode(errors="backslashreplace")), name))
     target = HELD_OUT * len(recordings)
+    largest = max(2 * target, 1) if largest is None else largest
     split_of: dict[str, str] = {}
     for split in wanted:
         taken = 0
         for name in order:
             fits = not taken or taken + len(groups[name]) <= 2 * target
-            small = len(groups[name]) <= max(2 * target, 1)
+            small = len(groups[name]) <= largest
             if name not in split_of and taken < target and fits and small and len(order) - len(split_of) > 1:
                 split_of[name] = split
                 taken += len(groups[name])

@@ -56,7 +56,7 @@ def whole_file(path: Path, what: str) -> Iterator[BinaryIO]:
             file.flush()
             os.fsync(file.fileno())
         temporary.replace(path)
-        _flush(path.parent)
+        flush(path.parent)
     except OSError as error:
         raise cannot_write(path, what, error) from None
     finally:
@@ -86,9 +86,9 @@ def whole_folder(path: Path, what: str) -> Iterator[Path]:
             made.mkdir()
             yield made
             for file in made.rglob("*"):
-                _flush(file)
+                flush(file)
             made.rename(path)
-        _flush(path.parent)
+        flush(path.parent)
     except OSError as error:
         raise cannot_write(path, what, error) from None
 
@@ -99,7 +99,7 @@ def refuse_existing(path: Path) -> None:
         raise UserError(f"{path}: already exists; remove it, or choose another name")
 
 
-def _flush(path: Path) -> None:
+def flush(path: Path) -> None:
     """Make a file or a renaming survive a power cut, on systems that allow a folder to be opened."""
     with contextlib.suppress(OSError):
         descriptor = os.open(path, os.O_RDONLY)

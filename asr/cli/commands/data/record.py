@@ -1,0 +1,180 @@
+"""`asr record` opens a page on which people read sentences aloud, and makes a corpus of their takes."""
+
+from __future__ import annotations
+
+import argparse
+import bisect
+import contextlib
+import functools
+import itertools
+import shlex
+import webbrowser
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from asr.base.errors import UserError
+from asr.base.text.terminal_table import align_columns
+from asr.cli.options.serving import (
+    add_address_arguments,
+    add_certificate_arguments,
+    certificate_of,
+    has_screen,
+    log_as_json,
+    require_packages,
+    token_of,
+)
+from asr.runs.resume_command import asr_command
+from data_pipeline.types import SPLITS
+
+if TYPE_CHECKING:
+    from asr.base.text.units import Unit
+    from data_pipeline.collection.checks import Check
+    from data_pipeline.collection.prompts import Prompt
+
+PORT = 20004  # besides those of `asr serve` and of ASRT's gRPC
+MINUTES = 30.0
+SPEAKER = "me"
+TAKE_MB = 12  # of a minute at 96 kHz
+
+
+def add_record_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("out", type=Path, metavar="OUT", help="folder of the corpus, new or begun")
+    parser.add_argument(
+        "--prompts",
+        type=Path,
+        metavar="FILE",
+        help="sentences to read: a text, a table or a manifest (default: the project's own)",
+    )
+    speakers = parser.add_mutually_exclusive_group()
+    speakers.add_argument("--speaker", metavar="NAME", help=f"who reads (default: {SPEAKER})")
+    speakers.add_argument(
+        "--speakers", type=Path, metavar="FILE", help="several people, a name in each line; each gets a link"
+    )
+    parser.add_argument(
+        "--minutes",
+        type=float,
+        metavar="N",
+        help=f"speech that each speaker is to record (default: {MINUTES:g}, of --prompts all of them)",
+    )
+    parser.add_argument(
+        "--units",
+        choices=("syllables", "characters", "words"),
+        help="units of the labels (default: those of OUT, for a new one syllables)",
+    )
+    parser.add_argument(
+        "--run", type=Path, metavar="RUN", help="a trained model that checks what was said, in the background"
+    )
+    add_address_arguments(parser, PORT)
+    group = parser.add_argument_group("who may use it", "a link has a key, which the page needs")
+    group.add_argument(
+        "--token-file", type=Path, metavar="FILE", help="the key of the only speaker, instead of a random one"
+    )
+    group.add_argument("--insecure", action="store_true", help="let everybody record, without a key")
+    add_certificate_arguments(group)
+
+
+def record_command(arguments: argparse.Namespace) -> int:
+    """Record until a signal, write the manifests, and return the exit status."""
+    require_packages("serve")
+    from asr.server.recording.app import make_recording_app
+    from asr.server.recording.service import RecordingService
+    from asr.server.requests.limits import Limits
+    from asr.server.serving import address_of, listen, serve
+    from data_pipeline.collection.collection import SpeechCollection
+    from data_pipeline.collection.takes import open_takes
+
+    names, certificate = _names(arguments), certificate_of(arguments)
+    with contextlib.ExitStack() as stack:
+        takes = stack.enter_context(open_takes(arguments.out, arguments.units))
+        prompts, goal_s = _prompts(arguments, takes.settings.units)
+        listening = stack.enter_context(contextlib.closing(listen(arguments.host, arguments.port)))
+        speakers = _speakers(arguments, names)
+        check = _check(arguments.run) if arguments.run else None
+        next_commands = functools.partial(_next_commands, arguments.out)
+        collection = SpeechCollection(takes, prompts, goal_s, next_commands)
+        stack.callback(collection.close)
+        service = RecordingService(collection, speakers, Limits(max_body_mb=TAKE_MB))
+        if check:
+            collection.start_checks(check, service.on_checked)
+        if takes.all():
+            collection.write()
+        address = address_of(listening, arguments.host, certificate)
+        links = {name: f"{address}/{f'#{key}' if key else ''}" for key, name in speakers.items()}
+        log_as_json()
+        show = functools.partial(_show, arguments, links)
+        serve(make_recording_app(service), service, listening, certificate, show)
+        corpus = collection.write()
+    print("\n".join(corpus.lines()))
+    for about, command in _next_commands(arguments.out, corpus.splits).items():
+        print(f"\n# {about}\n{command}")
+    return 0
+
+
+def _names(arguments: argparse.Namespace) -> list[str]:
+    from data_pipeline.collection.speakers import checked_name, read_names
+
+    if arguments.speakers is None:
+        return [checked_name(arguments.speaker or SPEAKER)]
+    for option in ("token_file", "insecure"):
+        if getattr(arguments, option):
+            raise UserError(f"`{option}` is for a single speaker; of several each has a link: leave it out")
+    return read_names(arguments.speakers)
+
+
+def _prompts(arguments: argparse.Namespace, units: Unit) -> tuple[list[Prompt], float]:
+    """Return the sentences to read, and the seconds of them that each speaker is to record."""
+    from data_pipeline.collection.prompts import expected_duration_s, own_prompts, read_prompts
+
+    minutes = arguments.minutes
+    if minutes is not None and not minutes > 0:
+        raise UserError(f"`minutes={minutes:g}`: expected a number above 0")
+    if arguments.prompts:
+        prompts = read_prompts(arguments.prompts, units)
+    else:
+        prompts, minutes = own_prompts(units), minutes or MINUTES
+    ends_s = list(itertools.accumulate(map(expected_duration_s, prompts)))
+    if minutes is None:
+        return prompts, ends_s[-1]
+    num_needed = bisect.bisect_left(ends_s, 60 * minutes) + 1
+    return prompts[:num_needed], 60 * minutes
+
+
+def _speakers(arguments: argparse.Namespace, names: list[str]) -> dict[str, str]:
+    """Return the name of each speaker by the key of the link."""
+    from data_pipeline.collection.speakers import keys_of
+
+    if arguments.insecure:
+        return {"": names[0]}
+    if token := token_of(arguments.token_file):
+        return {token: names[0]}
+    return {key: name for name, key in keys_of(arguments.out, names).items()}
+
+
+def _check(run: Path) -> Check:
+    raise UserError(f"{run}: not yet")
+
+
+def _next_commands(out: Path, splits: Collection[str]) -> dict[str, str]:
+    manifests = {split: str(out / f"{split}.jsonl") for split in SPLITS if split in splits}
+    settings = [f"data.{split}={path}" for split, path in manifests.items()]
+    return {
+        "doctor": shlex.join([*shlex.split(asr_command()), "doctor", *manifests.values()]),
+        "train": shlex.join([*shlex.split(asr_command()), "train", "--set", *settings]),
+    }
+
+
+def _show(arguments: argparse.Namespace, links: Mapping[str, str]) -> None:
+    print(f"{arguments.out} is recorded at\n")
+    print("\n".join(f"  {line}" for line in align_columns(list(links.items()))))
+    from asr.server.requests.gate import is_local
+
+    if not (arguments.certificate or is_local(arguments.host)):
+        print(
+            "\nbrowsers give a page of another computer the microphone by https only: name a certificate by "
+            "--cert and --key"
+        )
+    print("\nCtrl-C stops the server and writes the manifests", flush=True)
+    if not arguments.no_browser and has_screen() and len(links) == 1:
+        webbrowser.open(next(iter(links.values())))

@@ -1,0 +1,1 @@
+"""The recording page of `asr record`: its requests, and what answers them."""

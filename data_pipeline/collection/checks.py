@@ -1,0 +1,63 @@
+"""Check in the background whether takes were said as written, one after the other, the latest first."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from asr.base.errors import UserError
+from data_pipeline.collection.takes import Take, Takes
+
+logger = logging.getLogger(__name__)
+
+Check = Callable[[Path, str, tuple[str, ...]], Sequence[Mapping[str, Any]]]
+"""Returns how a recording differs from a text with its tokens; empty if it does not."""
+
+
+class BackgroundChecks:
+    """Checks takes in a thread; those that were never checked first.
+
+    Args:
+        takes: to which the results go.
+        check: finds the differences.
+        on_checked: called in the thread after each result.
+    """
+
+    def __init__(self, takes: Takes, check: Check, on_checked: Callable[[], None]) -> None:
+        self._takes, self._check, self._on_checked = takes, check, on_checked
+        self._waiting = [take for take in takes.all() if not take.checked]
+        self._changed, self._is_closed = threading.Condition(), False
+        self._thread = threading.Thread(target=self._run, name="checks", daemon=True)
+        self._thread.start()
+
+    def add(self, take: Take) -> None:
+        """Check a take soon."""
+        with self._changed:
+            self._waiting.append(take)
+            self._changed.notify()
+
+    def close(self) -> None:
+        """End the thread after the take that it checks; a later start checks the others."""
+        with self._changed:
+            self._is_closed = True
+            self._changed.notify()
+        self._thread.join()
+
+    def _run(self) -> None:
+        while (take := self._next()) is not None:
+            try:
+                found = self._check(self._takes.folder / take.audio, take.text, take.tokens)
+                if self._takes.decide(take, found) is not None:
+                    self._on_checked()
+            except UserError as error:  # replaced meanwhile, or a full disk
+                logger.warning("%s: not checked (%s)", take.id, error)
+            except Exception:
+                logger.exception("%s: the check failed", take.id)
+
+    def _next(self) -> Take | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._waiting or self._is_closed)
+            return None if self._is_closed else self._waiting.pop()

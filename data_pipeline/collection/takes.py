@@ -1,0 +1,401 @@
+"""The takes of a corpus that is being recorded, on disk: nothing that was confirmed is lost.
+
+mine/record.json              units of the labels; marks the folder as one of `asr record`
+mine/takes.jsonl              a line for each take and for each later decision about it, in order
+mine/audio/anna/4fb2-1.flac   the first take of a sentence by a speaker
+
+A take is written under a temporary name, flushed to the disk and renamed; then its line is appended to
+`takes.jsonl` and flushed; then the page is answered. A process that is killed in between leaves at most a
+recording without a line, which the next take of that sentence replaces, or half a line, which is cut off when
+the folder is opened again.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import io
+import json
+import logging
+import os
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import soundfile
+
+from asr.base.errors import UserError
+from asr.base.system.files import cannot_write, flush, whole_file
+from asr.base.system.lock import exclusive_lock
+from asr.base.text.units import Unit
+from data_pipeline.collection.prompts import Prompt
+from data_pipeline.corpora.layout import PREPARED
+from data_pipeline.labels.from_text import LABELS_VERSION
+
+logger = logging.getLogger(__name__)
+
+SETTINGS = "record.json"
+JOURNAL = "takes.jsonl"
+AUDIO = "audio"
+COMMAND = "asr record"
+
+Key = tuple[str, str]  # speaker and id of the prompt
+Fields = Mapping[str, Any]  # of an object in JSON
+
+
+@dataclass(frozen=True)
+class Take:
+    """A recording of a sentence.
+
+    Attributes:
+        speaker: name.
+        prompt: id.
+        audio: path of the recording, relative to the folder.
+        duration_s: of the recording.
+        text: of the sentence.
+        tokens: its labels.
+        problems: why it was to be recorded again, where the speaker kept it nevertheless.
+        checked: number of the line in the journal that has the verdict of a model, or the speaker's own; 0
+            for none.
+        in_doubt: whether something else may have been said.
+        differences: between what was said and the sentence.
+    """
+
+    speaker: str
+    prompt: str
+    audio: str
+    duration_s: float
+    text: str
+    tokens: tuple[str, ...]
+    problems: tuple[Fields, ...] = ()
+    checked: int = 0
+    in_doubt: bool = False
+    differences: tuple[Fields, ...] = ()
+
+    @property
+    def id(self) -> str:
+        """Return an id that no other take of the corpus has."""
+        return f"{self.speaker}-{self.prompt}"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What all takes of a corpus have in common.
+
+    Attributes:
+        units: of the labels.
+        labels_version: of the labels made from text.
+    """
+
+    units: Unit
+    labels_version: int = LABELS_VERSION
+
+
+@contextlib.contextmanager
+def open_takes(folder: Path, units: Unit | None) -> Iterator[Takes]:
+    """Open the folder of a corpus, or make it; no other process can open it until the block ends.
+
+    Args:
+        folder: new, empty, or one that was opened before.
+        units: of the labels; None for those that the folder has, or else syllables.
+
+    Raises:
+        UserError: the folder is something else, has labels in other units or a broken line, is open in
+            another process, or cannot be written.
+    """
+    _refuse_other_folder(folder)
+    with exclusive_lock(folder, COMMAND):
+        settings = _settings(folder, units)
+        with contextlib.closing(Journal(folder / JOURNAL)) as journal:
+            yield Takes(folder, settings, journal)
+
+
+def _refuse_other_folder(folder: Path) -> None:
+    if folder.exists() and not folder.is_dir():
+        raise UserError(f"{folder}: expected a folder, received a file; choose another name")
+    if (folder / SETTINGS).exists() or not folder.exists():
+        return
+    try:
+        names = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+    except OSError as error:
+        raise UserError(f"{folder}: cannot read this folder ({error.strerror}); choose another") from None
+    if names:
+        what = "a corpus of `asr prepare`" if PREPARED in names else f"one with other files ({names[0]})"
+        raise UserError(
+            f"{folder}: expected a new folder, or one of `asr record`, received {what}; choose another folder"
+        )
+
+
+def _settings(folder: Path, units: Unit | None) -> Settings:
+    path = folder / SETTINGS
+    if not path.exists():
+        settings = Settings(units or "syllables")
+        with whole_file(path, "description") as file:
+            file.write(json.dumps(dataclasses.asdict(settings), indent=2).encode() + b"\n")
+        return settings
+    try:
+        read = json.loads(path.read_text(encoding="utf-8"))
+        found = Settings(read["units"], int(read["labels_version"]))
+    except (OSError, ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path}: not what `asr record` wrote ({error}); copy the folder again") from None
+    if units not in (None, found.units):
+        raise UserError(
+            f"{folder}: its labels are {found.units}, expected `units={units}`; leave `units` out, or choose "
+            "another folder"
+        )
+    return found
+
+
+class Journal:
+    """A file of lines in JSON that grows by whole lines, each flushed to the disk; half a line is cut off.
+
+    Args:
+        path: of the file; made if it is missing.
+
+    Attributes:
+        rows: the objects read from the file when it was opened.
+
+    Raises:
+        UserError: the file cannot be written, or a line in the middle is broken.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        try:
+            self._file = path.open("a+b", buffering=0)
+            self._file.seek(0)
+            lines = self._file.readall().split(b"\n")
+        except OSError as error:
+            raise cannot_write(path, "list of takes", error) from None
+        self.rows = self._parsed(lines)
+        self.num_rows = len(self.rows)
+        self._end = sum(len(line) + 1 for line in lines[: self.num_rows])
+        self._file.truncate(self._end)
+        flush(path.parent)
+
+    def _parsed(self, lines: Sequence[bytes]) -> list[dict[str, Any]]:
+        """Return the objects of all lines up to the torn end, which has no valid line after it."""
+        found = [_object(line) for line in lines[:-1]]
+        num_valid = max((number for number, row in enumerate(found, 1) if row is not None), default=0)
+        for number, row in enumerate(found[:num_valid], 1):
+            if row is None:
+                raise UserError(f"{self._path}:{number}: expected an object in JSON; remove this line")
+        return [row for row in found[:num_valid] if row is not None]
+
+    def append(self, row: Fields) -> int:
+        """Append a line, flush it to the disk, and return its number from 1.
+
+        Raises:
+            UserError: it cannot be written; nothing of it remains.
+        """
+        line = json.dumps(row, ensure_ascii=False).encode() + b"\n"
+        try:
+            self._file.truncate(self._end)  # removes what a failure left
+            rest = memoryview(line)
+            while rest:  # a disk that is nearly full takes a part, and then raises the reason
+                rest = rest[self._file.write(rest) :]
+            os.fsync(self._file.fileno())
+        except OSError as error:
+            with contextlib.suppress(OSError):
+                self._file.truncate(self._end)
+            raise cannot_write(self._path, "list of takes", error) from None
+        self._end += len(line)
+        self.num_rows += 1
+        return self.num_rows
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+
+def _object(line: bytes) -> dict[str, Any] | None:
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+class Takes:
+    """The takes of a corpus; use `open_takes`. All methods may be called from any thread.
+
+    Args:
+        folder: of the corpus.
+        settings: of the corpus.
+        journal: of the folder.
+
+    Attributes:
+        folder: of the corpus.
+        settings: of the corpus.
+        missing: takes that the journal lists, and whose recordings are no longer there.
+    """
+
+    def __init__(self, folder: Path, settings: Settings, journal: Journal) -> None:
+        self.folder, self.settings, self._journal = folder, settings, journal
+        self._lock = threading.Lock()
+        self._takes: dict[Key, Take] = {}
+        self._counts: dict[Key, int] = {}  # takes ever made, by which files are named
+        for number, row in enumerate(journal.rows, 1):
+            try:
+                self._apply(row, number)
+            except (KeyError, TypeError, ValueError) as error:
+                raise UserError(f"{folder / JOURNAL}:{number}: not a take ({error!r}); remove it") from None
+        self._remove_replaced(journal.rows)
+        self.missing = [take for take in self._takes.values() if not (folder / take.audio).is_file()]
+        for take in self.missing:
+            del self._takes[take.speaker, take.prompt]
+            logger.warning("%s: the recording is gone; record the sentence again", folder / take.audio)
+
+    def _remove_replaced(self, rows: Sequence[Fields]) -> None:
+        """Remove recordings that a process was to remove when it was killed."""
+        now = {take.audio for take in self._takes.values()}
+        for audio in {row["audio"] for row in rows if "audio" in row} - now:
+            (self.folder / audio).unlink(missing_ok=True)
+
+    def _apply(self, row: Fields, number: int) -> None:
+        key = (str(row["speaker"]), str(row["prompt"]))
+        if "audio" in row:
+            self._takes[key] = _take(row)
+            self._counts[key] = self._counts.get(key, 0) + 1
+        elif row["state"] == "todo":
+            del self._takes[key]
+        elif key in self._takes:
+            self._takes[key] = dataclasses.replace(
+                self._takes[key],
+                checked=number,
+                in_doubt=row["state"] == "again",
+                differences=tuple(row["differences"]),
+            )
+
+    def all(self) -> list[Take]:
+        """Return all takes, in the order in which their sentences were first recorded."""
+        with self._lock:
+            return list(self._takes.values())
+
+    def find(self, speaker: str, prompt: str) -> Take | None:
+        """Return the take of a sentence by a speaker; None if there is none."""
+        with self._lock:
+            return self._takes.get((speaker, prompt))
+
+    def keep(
+        self,
+        speaker: str,
+        prompt: Prompt,
+        samples: npt.NDArray[np.int16],
+        rate_hz: int,
+        problems: Sequence[Fields] = (),
+    ) -> Take:
+        """Store a take on the disk, in place of an earlier one of the same sentence, and return it.
+
+        Args:
+            speaker: name.
+            prompt: the sentence.
+            samples: (S,) of the recording.
+            rate_hz: their rate.
+            problems: see `Take`.
+
+        Raises:
+            UserError: it cannot be written; an earlier take remains.
+        """
+        key = (speaker, prompt.id)
+        encoded = io.BytesIO()
+        soundfile.write(encoded, samples, rate_hz, format="FLAC", subtype="PCM_16")
+        with self._lock:
+            number = self._counts.get(key, 0) + 1
+            audio = Path(AUDIO, speaker, f"{prompt.id}-{number}.flac")
+            self._make_folder(speaker)
+            with whole_file(self.folder / audio, "recording") as file:
+                file.write(encoded.getbuffer())
+            duration_s = len(samples) / rate_hz
+            take = Take(speaker, prompt.id, audio.as_posix(), duration_s, prompt.text, prompt.tokens)
+            take = dataclasses.replace(take, problems=tuple(problems))
+            try:
+                self._journal.append(_row(take))
+            except UserError:
+                (self.folder / audio).unlink(missing_ok=True)
+                raise
+            self._counts[key] = number
+            before, self._takes[key] = self._takes.get(key), take
+        self._remove_recording(before)
+        return take
+
+    def drop(self, speaker: str, prompt: str) -> bool:
+        """Remove a take, and return whether there was one.
+
+        Raises:
+            UserError: this cannot be written; the take remains.
+        """
+        with self._lock:
+            if (speaker, prompt) not in self._takes:
+                return False
+            self._journal.append({"speaker": speaker, "prompt": prompt, "state": "todo"})
+            before = self._takes.pop((speaker, prompt))
+        self._remove_recording(before)
+        return True
+
+    def decide(self, take: Take, differences: Sequence[Fields]) -> Take | None:
+        """Store the differences that a model found, or that there are none, and return the take.
+
+        Returns:
+            None if the take was replaced or removed meanwhile.
+
+        Raises:
+            UserError: this cannot be written.
+        """
+        key = (take.speaker, take.prompt)
+        with self._lock:
+            now = self._takes.get(key)
+            if now is None or now.audio != take.audio:
+                return None
+            state = "again" if differences else "kept"
+            row: dict[str, Any] = {"speaker": take.speaker, "prompt": take.prompt, "state": state}
+            row["differences"] = list(differences)
+            self._apply(row, self._journal.append(row))
+            return self._takes[key]
+
+    def _make_folder(self, speaker: str) -> None:
+        folder = self.folder / AUDIO / speaker
+        if not folder.is_dir():
+            try:
+                folder.mkdir(parents=True)
+            except OSError as error:
+                raise cannot_write(folder, "folder", error) from None
+            flush(folder.parent)
+            flush(self.folder)
+
+    def _remove_recording(self, take: Take | None) -> None:
+        if take is not None:
+            with contextlib.suppress(OSError):
+                (self.folder / take.audio).unlink(missing_ok=True)
+
+
+def _row(take: Take) -> dict[str, Any]:
+    return {
+        "id": take.id,
+        "audio": take.audio,
+        "duration_s": round(take.duration_s, 4),
+        "text": take.text,
+        "tokens": " ".join(take.tokens),
+        "speaker": take.speaker,
+        "prompt": take.prompt,
+        **({"problems": list(take.problems)} if take.problems else {}),
+    }
+
+
+def _take(row: Fields) -> Take:
+    audio = PurePosixPath(row["audio"])
+    if audio.parts[:1] != (AUDIO,) or ".." in audio.parts:
+        raise ValueError(f"expected a path below {AUDIO}, received {row['audio']!r}")
+    return Take(
+        str(row["speaker"]),
+        str(row["prompt"]),
+        str(audio),
+        float(row["duration_s"]),
+        str(row["text"]),
+        tuple(str(row["tokens"]).split()),
+        tuple(row.get("problems", ())),
+    )
