@@ -1,4 +1,4 @@
-"""Read sentences aloud to the recording page: a browser's microphone plays clips, and keys are pressed in the pauses."""
+"""Read sentences aloud to the recording page: the microphone plays clips, and keys are pressed in pauses."""
 
 import numpy as np
 

@@ -3,16 +3,18 @@
 import re
 
 import pytest
-from data_pipeline.collection.prompts import Prompt
 from helpers.reading import record_silence, turn_on_microphone
 from helpers.recording_server import recording_server
+
+from data_pipeline.collection.prompts import Prompt
 
 # texts that are shown, but for names
 ENGLISH = """
   () => [...document.querySelectorAll("body *")].flatMap((element) =>
     element.closest("[translate=no], [hidden], noscript, kbd, pre, #language, .eyebrow") ? [] :
     [...element.childNodes].filter((node) => node.nodeType === 3).map((node) => node.data.trim())
-  ).concat([...document.querySelectorAll("[aria-label]")].map((one) => one.getAttribute("aria-label")), document.title)
+  ).concat([...document.querySelectorAll("[aria-label]")].map((one) => one.getAttribute("aria-label")))
+  .concat(document.title)
   .filter((words) => /[A-Za-z]{2}/.test(words.replace(/asr record|Ctrl-C/g, "")))
 """
 
@@ -49,7 +51,7 @@ def test_words_are_the_same_in_both_languages(open_page, address):
         const { WORDS } = await import("/page/words.js");
         const names = (words, path) => Object.entries(words).flatMap(([name, value]) =>
             typeof value === "string" ? [path + name] : names(value, `${path}${name}.`));
-        return Object.fromEntries(Object.entries(WORDS).map(([language, words]) => [language, names(words, "")]));
+        return { en: names(WORDS.en, ""), zh: names(WORDS.zh, "") };
     }"""
     found = page.evaluate(names)
     assert found["en"] == found["zh"]

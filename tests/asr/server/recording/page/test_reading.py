@@ -12,6 +12,11 @@ from asr.audio.recording import read_audio
 NUMBER, RECORDED = "#number", "#list .state[data-state=kept]"
 
 
+def wait_for_recorded(page, count):
+    """Wait until the page calls so many sentences recorded."""
+    page.wait_for_function(f"document.querySelectorAll('{RECORDED}').length === {count}")
+
+
 def journal(folder):
     """Return the lines about takes."""
     return [json.loads(line) for line in (folder / "takes.jsonl").read_text("utf-8").splitlines()]
@@ -24,9 +29,7 @@ def test_sentences_are_recorded_one_after_the_other_with_their_sound(open_reader
     assert [page.evaluate(f"wishes.audio.{name}") for name in processing] == [False] * 3
     for count in (1, 2, 3):
         read_sentence(page)
-        page.wait_for_function(
-            "([all, n]) => document.querySelectorAll(all).length === n", arg=[RECORDED, count]
-        )
+        wait_for_recorded(page, count)
     rows = journal(folder)
     assert [row["text"] for row in rows] == [clip.text for clip in clips[:3]]
     for row, clip in zip(rows, clips, strict=False):
@@ -57,7 +60,7 @@ def test_next_sentence_is_shown_before_the_answer_and_nothing_is_called_recorded
     leaving = "dispatchEvent(new Event('beforeunload', { cancelable: true }))"
     assert page.evaluate(leaving) is False
     with recording_server(folder, prompts, port=port):
-        page.wait_for_function(f"document.querySelectorAll('{RECORDED}').length === 2")
+        wait_for_recorded(page, 2)
         assert page.locator("#problem").is_hidden()
         assert page.evaluate(leaving) is True
         assert [row["prompt"] for row in journal(folder)] == ["s1", "s2"]
