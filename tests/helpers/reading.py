@@ -1,8 +1,14 @@
 """Read sentences aloud to the recording page: the microphone plays clips, and keys are pressed in pauses."""
 
+import json
+import zipfile
+from pathlib import Path
+
 import numpy as np
 
 from asr.audio.recording import SAMPLE_RATE_HZ, read_audio, write_wav
+from asr.base.types import Utterance
+from data_pipeline.corpora.public.mandarin_demo import ARCHIVE
 
 PAUSE_S = 3.0  # before each clip, in which a busy machine can press a key
 QUIET_MS = 700  # longer than pauses within a clip
@@ -26,6 +32,22 @@ LISTEN = """
     return window.stream;
   };
 """
+
+
+def pick_demo_clips(folder, count):
+    """Write the shortest clips of the demo corpus with different texts as WAV files, and return them."""
+    folder.mkdir()
+    with zipfile.ZipFile(ARCHIVE) as archive:
+        records = [json.loads(line) for line in archive.read("manifest.jsonl").decode().splitlines()]
+        by_text = {one["text"]: one for one in sorted(records, key=lambda one: -one["duration_s"])}
+        clips = []
+        for one in list(by_text.values())[-count:]:
+            waveform = read_audio(Path(archive.extract(one["audio"], folder)))
+            path = folder / f"{one['id']}.wav"
+            write_wav(path, waveform)
+            tokens, duration_s = tuple(one["pinyin"].split()), len(waveform) / SAMPLE_RATE_HZ
+            clips.append(Utterance(one["id"], str(path), duration_s, one["text"], tokens, one["speaker"]))
+    return clips
 
 
 def write_microphone(path, clips):

@@ -1,15 +1,18 @@
-"""Start a server of the recording page in this process."""
+"""Start servers of the recording page: in this process, or by the command."""
 
 import contextlib
+import re
+import signal
+import subprocess
+import sys
 import threading
 
 from asr.server.recording.app import make_recording_app
 from asr.server.recording.service import RecordingService
-from data_pipeline.collection.collection import SpeechCollection
-from data_pipeline.collection.takes import open_takes
-
 from asr.server.requests.limits import Limits
 from asr.server.serving import Server, address_of, listen, uvicorn_config
+from data_pipeline.collection.collection import SpeechCollection
+from data_pipeline.collection.takes import open_takes
 from helpers.servers import LIMIT_S
 
 NEXT = {"doctor": "asr doctor mine/train.jsonl", "train": "python train.py --name mine"}
@@ -35,3 +38,18 @@ def recording_server(folder, prompts, *, speakers=None, port=0, check=None, goal
             thread.join(LIMIT_S)
             service.close()
             collection.close()
+
+
+@contextlib.contextmanager
+def record_process(*arguments):
+    """Yield the link of `asr record`, once it answers, and end it by Ctrl-C."""
+    command = [sys.executable, "-m", "asr", "record", *map(str, arguments), "--port", "0", "--no-browser"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+        try:
+            lines = iter(process.stdout.readline, "")
+            yield next(found[0] for line in lines if (found := re.search(r"http://\S+", line)))
+            process.send_signal(signal.SIGINT)
+            process.communicate(timeout=LIMIT_S)
+            assert process.returncode == 0
+        finally:
+            process.kill()

@@ -60,7 +60,7 @@ def test_words_are_the_same_in_both_languages(open_page, address):
 
 def test_no_text_is_without_chinese(open_reader, folder, prompts):
     found = {"kind": "missing", "start": 0, "end": 1, "recognized": ""}
-    with recording_server(folder, prompts, check=lambda *_: [found]) as address:
+    with recording_server(folder, prompts, speakers={"": "小明"}, check=lambda *_: [found]) as address:
         page = open_reader(address, locale="zh-CN")
         assert page.evaluate(ENGLISH) == []
         assert page.get_attribute("html", "lang") == "zh-CN"
