@@ -1,8 +1,10 @@
-"""Measure what the page of `asr record` takes between two sentences: `python -m benchmarks.speed.recording_page`.
+"""Measure how long the page of `asr record` takes between two sentences.
 
-Sentences of the demo corpus are played to the microphone of a real browser. From the key that stops a take, the
-page takes its time to show the next sentence, at which one can start; meanwhile the server judges and stores the
-take before.
+python -m benchmarks.speed.recording_page
+
+Sentences of the demo corpus are played to the microphone of a real browser. From the key that stops a take,
+the page takes its time to show the next sentence, which can be recorded at once; meanwhile the server judges and
+stores the take.
 """
 
 from __future__ import annotations
@@ -32,12 +34,13 @@ WATCH = """
   addEventListener("keydown", ({ key }) => {
     if (key === " " && document.body.classList.contains("recording")) stopped = performance.now();
   }, true);
-  const since = (times) => requestAnimationFrame(() => setTimeout(() => times.push(performance.now() - stopped)));
+  const shown = () => setTimeout(() => window.nextMs.push(performance.now() - stopped));
   document.addEventListener("DOMContentLoaded", () => {
-    new MutationObserver(() => stopped && since(window.nextMs)).observe(
+    new MutationObserver(() => stopped && requestAnimationFrame(shown)).observe(
       document.getElementById("sentence"), { childList: true });
     new MutationObserver((changes) => {
-      if (changes.some(({ target }) => target.dataset.state === "kept")) window.storedMs.push(performance.now() - stopped);
+      const isStored = changes.some(({ target }) => target.dataset.state === "kept");
+      if (isStored) window.storedMs.push(performance.now() - stopped);
     }).observe(document.getElementById("list"), { subtree: true, attributeFilter: ["data-state"] });
   });
 """
@@ -51,13 +54,8 @@ def main() -> None:
         prompts.write_text("".join(f"{clip.text}\n" for clip in clips), encoding="utf-8")
         write_microphone(sound, clips)
         next_ms, stored_ms = times_ms(folder / "mine", prompts, sound)
-    show(
-        f"asr record: from the stop of a take, {len(next_ms)} takes",
-        {
-            "next sentence shown, and to be started": percentiles(next_ms),
-            "take on disk": percentiles(stored_ms),
-        },
-    )
+    rows = {"the next sentence is shown": percentiles(next_ms), "the take is on disk": percentiles(stored_ms)}
+    show(f"asr record: from the stop of a take, {len(next_ms)} takes", rows)
 
 
 def times_ms(out: Path, prompts: Path, sound: Path) -> tuple[list[float], list[float]]:
