@@ -3,8 +3,8 @@
 python -m benchmarks.speed.recording_page
 
 Sentences of the demo corpus are played to the microphone of a real browser. From the key that stops a take,
-the page takes its time to show the next sentence, which can be recorded at once; meanwhile the server judges and
-stores the take.
+the page takes its time to show the next sentence, which can be recorded at once; meanwhile the server judges
+the take and stores it.
 """
 
 from __future__ import annotations
