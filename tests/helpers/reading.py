@@ -84,6 +84,14 @@ def record_silence(page):
     page.evaluate("window.stream.getAudioTracks()[0].enabled = true")
 
 
+def show_again(page):
+    """Show the sentence that is to be read again; the page does so by itself if the answer comes soon."""
+    page.wait_for_selector("#list .state[data-state=again]", state="attached")
+    if page.locator("#verdict").is_hidden():
+        page.keyboard.press("ArrowLeft")
+    page.wait_for_selector("#verdict", state="visible")
+
+
 def likeness(take, clip):
     """Return the highest correlation of a take with a clip, over all shifts: 1 if the clip is in it."""
     a, b = (samples.astype(np.float64) for samples in (take, clip))

@@ -17,6 +17,8 @@ const SHORTEST_TAKE_S = 0.25; // shorter ones are a slip of the finger
 const LONGEST_TAKE_S = 58; // the server takes a minute
 const RETRY_MS = 2000;
 const SURE_MS = 3000;
+const COME_BACK_MS = 1500; // after a take, within which nobody has begun to read the next sentence
+const SETTLE_MS = 400; // after the sentence changed by itself, for a finger that was on its way
 
 const audio = new Audio();
 const meter = new LevelMeter(byId("level"));
@@ -28,6 +30,7 @@ let session = null;
 let problem = null; // { code, message } of what went wrong, beside the problem of the queue
 let notice = null; // [name, values] of the words of the last event
 let isFinishing = false; // once all takes are on disk
+let cameBackMs = -Infinity; // when the sentence changed by itself
 let end = null; // the server's answer to the end
 
 function show() {
@@ -115,6 +118,7 @@ function onSamples(samples) {
 }
 
 function start() {
+  if (performance.now() - cameBackMs < SETTLE_MS) return;
   audio.pause();
   problem = null;
   meter.clear();
@@ -148,7 +152,6 @@ function cancel() {
 function advance() {
   const next = session.next();
   if (next) session.show(next);
-  else notice = ["done"];
   show();
 }
 
@@ -157,7 +160,7 @@ function onAnswer(id, answer) {
   if (answer.state === "again") comeBackTo(prompt);
   else notice = ["onDisk", { number: numberOf(prompt) }];
   if (session.goalS && session.keptS >= session.goalS) notice = ["goal"];
-  if (!queue.length && !session.next()) notice = ["done"];
+  if (session.isDone) notice = ["done"];
   finishIfAsked();
 }
 
@@ -170,7 +173,10 @@ function onRefused(id, error) {
 // Who has not begun the next sentence reads this one again at once; else it comes up next.
 function comeBackTo(prompt) {
   notice = ["comesAgain", { number: numberOf(prompt) }];
-  if (!state.take && !state.isPlaying) session.show(prompt);
+  const isLate = prompt !== session.last || performance.now() - session.lastMs > COME_BACK_MS;
+  if (state.take || state.isPlaying || (isLate && session.current.state === "todo")) return;
+  if (session.current !== prompt) cameBackMs = performance.now();
+  session.show(prompt);
 }
 
 async function checkLoop() {
@@ -316,7 +322,7 @@ async function load() {
     return;
   }
   problem = null;
-  notice = session.next() ? ["nothingYet"] : ["done"];
+  notice = [session.isDone ? "done" : "nothingYet"];
   list.fill(session.prompts);
   show();
   if (session.checks) checkLoop();
@@ -360,7 +366,7 @@ document.addEventListener("click", (event) => event.detail && event.target.close
 document.addEventListener("keydown", onKey);
 document.addEventListener("visibilitychange", () => state.isOpen && !document.hidden && keepScreenOn());
 addEventListener("beforeunload", (event) => {
-  if (!queue.length && !state.take) return;
+  if (!session?.isUnsent && !state.take) return;
   event.preventDefault();
   event.returnValue = ""; // older browsers ask for this
 });

@@ -24,6 +24,15 @@ export class Session {
     return this.prompts.filter(({ state }) => state === "kept").length;
   }
 
+  get isDone() {
+    return this.numKept === this.prompts.length;
+  }
+
+  // Whether a take is not yet on disk.
+  get isUnsent() {
+    return this.prompts.some(({ state }) => state === "sending");
+  }
+
   get keptS() {
     const durations = this.prompts.map(({ state, duration_s: durationS }) => (state === "kept" ? durationS : 0));
     return durations.reduce((sum, durationS) => sum + durationS, this.otherS);
@@ -55,6 +64,7 @@ export class Session {
   taken() {
     const prompt = this.current;
     this.last = prompt;
+    this.lastMs = performance.now();
     this.postponed.delete(prompt.id);
     Object.assign(prompt, { state: "sending", problems: [], differences: [] });
     return prompt;

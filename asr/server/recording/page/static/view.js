@@ -66,7 +66,7 @@ export function verdictLines(prompt) {
   return [...new Set([...problems, ...differences])];
 }
 
-// isOpen: of the microphone; take: in progress; isPlaying: a take is heard; isSure: the next press discards.
+// isOpen: of the microphone; take: in progress; isPlaying: whether a take is played; isSure: the next press discards.
 export function showButtons(session, { isOpen, isOpening, take, isPlaying, isSure }) {
   const prompt = session.current;
   const name = take ? "stop" : isOpen ? "record" : isOpening ? "microphoneWait" : "microphoneOn";

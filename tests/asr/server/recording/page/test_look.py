@@ -3,7 +3,7 @@
 import re
 
 import pytest
-from helpers.reading import record_silence, turn_on_microphone
+from helpers.reading import record_silence, show_again, turn_on_microphone
 from helpers.recording_server import recording_server
 
 from data_pipeline.collection.prompts import Prompt
@@ -33,7 +33,7 @@ def test_nothing_overflows_at_390_pixels(open_reader, folder):
         assert overflow(page) <= 0
         turn_on_microphone(page)
         record_silence(page)
-        page.wait_for_selector("#verdict", state="visible")
+        show_again(page)
         assert overflow(page) <= 0
         page.keyboard.press("ArrowRight")
         page.click("summary")
@@ -66,7 +66,7 @@ def test_no_text_is_without_chinese(open_reader, folder, prompts):
         assert page.get_attribute("html", "lang") == "zh-CN"
         turn_on_microphone(page)
         record_silence(page)
-        page.wait_for_selector("#verdict", state="visible")
+        show_again(page)
         assert page.evaluate(ENGLISH) == []
         page.keyboard.press("k")
         page.wait_for_selector("#list .state[data-state=again]", state="attached")

@@ -3,7 +3,7 @@
 import json
 
 import soundfile
-from helpers.reading import likeness, read_sentence, record_silence, turn_on_microphone
+from helpers.reading import likeness, read_sentence, record_silence, show_again, turn_on_microphone
 from helpers.recording_server import recording_server
 from helpers.servers import wait_until
 
@@ -13,7 +13,7 @@ NUMBER, RECORDED = "#number", "#list .state[data-state=kept]"
 
 
 def wait_for_recorded(page, count):
-    """Wait until the page calls so many sentences recorded."""
+    """Wait until the page calls that many sentences recorded."""
     page.wait_for_function(f"document.querySelectorAll('{RECORDED}').length === {count}")
 
 
@@ -72,7 +72,7 @@ def test_take_with_a_problem_comes_back_with_what_to_do_and_is_kept_if_the_reade
     page = open_reader(address)
     turn_on_microphone(page)
     record_silence(page)
-    page.wait_for_selector("#verdict", state="visible")
+    show_again(page)
     assert page.inner_text(NUMBER) == "Sentence 1"
     assert "Check that the right microphone is chosen" in page.inner_text("#verdict")
     assert not journal(folder)
