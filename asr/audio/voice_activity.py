@@ -117,6 +117,11 @@ class SpeechDetector:
         return levels
 
 
+def speech_frames(waveform: Waveform) -> Flags:
+    """Return which frames of a whole short recording are speech, (T,), given (S,) int16 at 16 kHz."""
+    return _speech_by_powers(_band_powers(waveform))
+
+
 def _speech_by_powers(powers: npt.NDArray[np.float32]) -> Flags:
     """Return (T,) flags of speech, given the (T, bands) powers."""
     return _speech_by_levels(_levels_db(powers), len(powers))

@@ -27,6 +27,7 @@ from asr.server.requests.limits import Limits
 
 MAX_MESSAGE_BYTES = 4 << 20  # of a WebSocket
 KEEP_ALIVE_S = 30  # of a connection without a request
+EVERY_ADDRESS = ("0.0.0.0", "::")  # at which a server may listen
 SETTLED_S = 0.5  # grace period before background work, so that a first request is not slowed
 
 
@@ -84,9 +85,21 @@ def listen(host: str, port: int) -> socket.socket:
 def address_of(listening: socket.socket, host: str, certificate: Certificate | None) -> str:
     """Return the address that a client on this machine uses, such as "http://127.0.0.1:20001"."""
     name = f"[{host}]" if ":" in host else host
-    if host in ("0.0.0.0", "::"):
+    if host in EVERY_ADDRESS:
         name = "127.0.0.1"
     return f"http{'s' if certificate else ''}://{name}:{listening.getsockname()[1]}"
+
+
+def name_on_network(host: str) -> str:
+    """Return how other machines name this one: its own address where it listens at all of them."""
+    if host not in EVERY_ADDRESS:
+        return host
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        try:
+            probe.connect(("192.0.2.1", 9))  # sends nothing; an address of nobody (RFC 5737)
+        except OSError:  # without a network
+            return "127.0.0.1"
+        return str(probe.getsockname()[0])
 
 
 def serve(

@@ -1,1 +1,1 @@
-"""Collect recordings of sentences that people read: what they read, what they recorded, and its corpus."""
+"""Speech collection: prompts to read, and the takes of them."""

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from asr.base.errors import UserError
-from data_pipeline.collection.takes import Take, Takes
+from data_pipeline.collection.take import Take
+from data_pipeline.collection.takes import Takes
 
 logger = logging.getLogger(__name__)
 

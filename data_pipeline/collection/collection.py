@@ -14,12 +14,12 @@ import numpy.typing as npt
 
 from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES, resample
 from asr.base.text.hanzi_text import is_hanzi
-from asr.base.text.pinyin import with_tone_mark
 from data_pipeline.collection.checks import BackgroundChecks, Check
 from data_pipeline.collection.corpus import write_corpus
 from data_pipeline.collection.prompts import Prompt
+from data_pipeline.collection.take import Take
 from data_pipeline.collection.take_quality import judge_take
-from data_pipeline.collection.takes import Take, Takes
+from data_pipeline.collection.takes import Takes
 from data_pipeline.preparation.description import PreparedCorpus
 from data_pipeline.types import SPLITS
 
@@ -58,6 +58,10 @@ class SpeechCollection:
             on_checked: called in the thread after each result.
         """
         self._checks = BackgroundChecks(self._takes, check, on_checked)
+
+    def warm_up(self) -> None:
+        """Judge silence, since the first judgement takes longer."""
+        judge_take(np.zeros(SAMPLE_RATE_HZ, np.int16), SAMPLE_RATE_HZ, next(iter(self._prompts.values())))
 
     def session(self, speaker: str) -> Object:
         """Return what a speaker has recorded, and what remains."""
@@ -188,7 +192,7 @@ def _prompt_fields(prompt: Prompt, take: Take | None) -> Object:
     return {
         "id": prompt.id,
         "text": prompt.text,
-        "syllables": _syllables(prompt),
+        "syllables": prompt.syllables_by_character(),
         "state": _state(take),
         "problems": list(take.problems) if take else [],
         "differences": list(take.differences) if take else [],
@@ -200,14 +204,6 @@ def _state(take: Take | None) -> str:
     if take is None:
         return "todo"
     return "again" if take.in_doubt else "kept"
-
-
-def _syllables(prompt: Prompt) -> list[str | None] | None:
-    """Return the pinyin of each character, None for one that has none; None if they cannot be aligned."""
-    if sum(map(is_hanzi, prompt.text)) != len(prompt.tokens):
-        return None
-    tokens = iter(prompt.tokens)
-    return [with_tone_mark(next(tokens)) if is_hanzi(char) else None for char in prompt.text]
 
 
 def _language(prompts: Sequence[Prompt]) -> str:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from asr.base.system.files import cannot_write
 from asr.base.types import Utterance
-from data_pipeline.collection.takes import Take, Takes
+from data_pipeline.collection.take import Take
+from data_pipeline.collection.takes import Takes
 from data_pipeline.manifests.left_out import write_left_out
 from data_pipeline.preparation.description import (
     LEFT_OUT,

@@ -1,19 +1,35 @@
-"""Prompts: the sentences that people read aloud. A first version, which helper `prompts` replaces."""
+"""Sentences to read aloud: the project's own, or those of a file."""
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from asr.base.errors import UserError
-from asr.base.system.files import read_lines
-from asr.base.text.units import Unit
-from data_pipeline.labels.errors import UnlabelledError
-from data_pipeline.labels.from_text import label_all
+from asr.base.text.hanzi_text import is_hanzi
+from asr.base.text.pinyin import is_syllable, with_tone_mark
+from asr.base.text.units import Unit, unit_of
+from asr.base.text.wording import listed
+from data_pipeline.collection.prompt_files import is_plain_text, written_texts
+from data_pipeline.collection.prompt_order import Candidate, letters_and_pairs, teaching_order, use_of
+from data_pipeline.collection.reading_text import LONGEST_S, reading_time_s
+from data_pipeline.labels.from_text import USUAL
+from data_pipeline.labels.normalization import Normalizer, has_numbers
+from data_pipeline.labels.syllable_use import syllable_use
+from data_pipeline.manifests.left_out import Partition, partition
+from data_pipeline.preparation.labeller import Labeller, ReadingOptions
+from data_pipeline.text.sentences import sentence_key
+from data_pipeline.types import LeftOut, Recording
 
-TOKENS_PER_S = {"syllables": 4.0, "characters": 12.0, "words": 2.5}
-PAUSES_S = 0.6
+# with labels, since reading hanzi takes seconds
+OWN_SENTENCES = {"zh": Path(__file__).with_name("sentences_zh.tsv")}
+USUAL_GOAL_S = 1800.0
+LONGEST_ALLOWED_S = 2 * LONGEST_S  # of a sentence without punctuation to cut it at
+MAX_LISTED = 5
 
 
 @dataclass(frozen=True)
@@ -21,38 +37,117 @@ class Prompt:
     """A sentence to read aloud.
 
     Attributes:
-        id: made from the text.
-        text: as written.
-        tokens: its labels in the corpus's unit.
+        id: made from the text, the same in every run.
+        text: as shown.
+        tokens: its labels.
     """
 
     id: str
     text: str
     tokens: tuple[str, ...]
 
+    def syllables_by_character(self) -> tuple[str | None, ...] | None:
+        """Return the pinyin of each character of the text, `zhōng`, and None for those that have none.
 
-def read_prompts(path: Path, units: Unit) -> list[Prompt]:
-    """Return the sentences of a file, one a line."""
-    texts = list(dict.fromkeys(line.strip() for line in read_lines(path, "list of prompts") if line.strip()))
-    return _labelled(texts, units, str(path))
-
-
-def own_prompts(units: Unit) -> list[Prompt]:
-    """Return the project's own sentences."""
-    return _labelled(["今天天气很好。", "我想去银行取钱。", "他在图书馆看书。"], units, "own prompts")
-
-
-def _labelled(texts: list[str], units: Unit, where: str) -> list[Prompt]:
-    prompts = [
-        Prompt(hashlib.sha256(text.encode()).hexdigest()[:12], text, tokens)
-        for text, tokens in zip(texts, label_all(texts, units), strict=True)
-        if not isinstance(tokens, UnlabelledError)
-    ]
-    if not prompts:
-        raise UserError(f"{where}: no sentence that can be labelled in {units}; choose other `units`")
-    return prompts
+        Returns:
+            None if the labels are not one syllable for each hanzi.
+        """
+        hanzi = [is_hanzi(char) for char in self.text]
+        if sum(hanzi) != len(self.tokens) or not all(map(is_syllable, self.tokens)):
+            return None
+        syllables = map(with_tone_mark, self.tokens)
+        return tuple(next(syllables) if one else None for one in hanzi)
 
 
 def expected_duration_s(prompt: Prompt) -> float:
-    """Return the seconds that reading a prompt takes, with a pause."""
-    return PAUSES_S + len(prompt.tokens) / 4.0
+    """Return the seconds that a person needs to read a prompt aloud, with silence around it."""
+    return reading_time_s(prompt.text)
+
+
+def own_prompts(units: Unit, language: str = "zh") -> list[Prompt]:
+    """Return the project's own sentences, the most instructive first.
+
+    Args:
+        units: of the labels.
+        language: of the sentences.
+
+    Raises:
+        UserError: the project has none in this language or these units.
+    """
+    path = OWN_SENTENCES.get(language)
+    if path is None or (language == "zh" and units == "words"):
+        raise UserError(
+            f"no sentences of the project's own for {language or 'this language'} in {units}; "
+            "give `prompts`, a text with one sentence a line"
+        )
+    found = partition(_labelled(written_texts(path), units))
+    assert not found.left_out, found.left_out
+    return most_instructive_first(found.kept)
+
+
+def read_prompts(path: Path, units: Unit, goal_s: float = USUAL_GOAL_S) -> Partition[Prompt]:
+    """Return the sentences of a file, and those that cannot be recorded with the reason.
+
+    Those of a table or a manifest stay in their order. Those of a plain text that takes longer to read than
+    the goal are returned with the most instructive first.
+
+    Args:
+        path: of a text with a sentence in each line, a table with a column of texts, or a manifest.
+        units: of the labels.
+        goal_s: how long the person means to read.
+
+    Raises:
+        UserError: the file cannot be read, or no sentence of it can be recorded.
+    """
+    found = partition(_without_repeated(_labelled(written_texts(path), units)))
+    if not found.kept:
+        reasons = [f"{out.what}: {out.reason}{': ' * bool(out.detail)}{out.detail}" for out in found.left_out]
+        raise UserError(
+            f"{path}: no sentence that can be recorded with labels in {units}:\n"
+            + listed(reasons, MAX_LISTED, separator="\n")
+        )
+    if is_plain_text(path) and sum(map(expected_duration_s, found.kept)) > goal_s:
+        return Partition(most_instructive_first(found.kept), found.left_out)
+    return found
+
+
+def most_instructive_first(prompts: Sequence[Prompt]) -> list[Prompt]:
+    """Return prompts in the order that soonest covers Mandarin's toned syllables, or characters and pairs.
+
+    Syllables count as much as Mandarin uses them, characters and pairs of them as much as these prompts do.
+    """
+    are_syllables = unit_of(token for prompt in prompts for token in prompt.tokens) == "syllables"
+    features = [
+        Counter(prompt.tokens) if are_syllables else letters_and_pairs(prompt.text) for prompt in prompts
+    ]
+    weights = syllable_use() if are_syllables else use_of(features)
+    candidates = list(map(Candidate, features, map(expected_duration_s, prompts)))
+    return [prompts[index] for index in teaching_order(candidates, weights)]
+
+
+def _labelled(texts: Sequence[Recording], units: Unit) -> Iterable[Prompt | LeftOut]:
+    """Yield a prompt for each text, with digits written out if possible, or why it cannot be recorded."""
+    are_given = unit_of(token for one in texts for token in one.tokens) == units
+    normalizer = None
+    if units == "syllables" and any(has_numbers(one.text) for one in texts):
+        with contextlib.suppress(UserError):  # it is an extra: without it, texts with digits are left out
+            normalizer = Normalizer()
+    labeller = Labeller(units, are_given, ReadingOptions(), USUAL, normalizer)
+    for one in labeller.label_all(texts):
+        if isinstance(one, LeftOut):
+            yield one
+        elif reading_time_s(one.text) > LONGEST_ALLOWED_S:
+            yield LeftOut(one.audio_path, "too long to read at once; add punctuation", f"{one.text[:40]}...")
+        else:
+            key = sentence_key(one.text, one.tokens)
+            yield Prompt(hashlib.sha256(key.encode()).hexdigest()[:16], one.text, one.tokens)
+
+
+def _without_repeated(prompts: Iterable[Prompt | LeftOut]) -> Iterable[Prompt | LeftOut]:
+    """Yield the prompts, each sentence once."""
+    seen = set()
+    for prompt in prompts:
+        if isinstance(prompt, LeftOut) or prompt.id not in seen:
+            yield prompt
+        if isinstance(prompt, Prompt):
+            seen.add(prompt.id)

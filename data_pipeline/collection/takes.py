@@ -17,11 +17,10 @@ import dataclasses
 import io
 import json
 import logging
-import os
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -32,7 +31,9 @@ from asr.base.errors import UserError
 from asr.base.system.files import cannot_write, flush, whole_file
 from asr.base.system.lock import exclusive_lock
 from asr.base.text.units import Unit
+from data_pipeline.collection.journal import Fields, Journal
 from data_pipeline.collection.prompts import Prompt
+from data_pipeline.collection.take import AUDIO, Take
 from data_pipeline.corpora.layout import PREPARED
 from data_pipeline.labels.from_text import LABELS_VERSION
 
@@ -40,46 +41,9 @@ logger = logging.getLogger(__name__)
 
 SETTINGS = "record.json"
 JOURNAL = "takes.jsonl"
-AUDIO = "audio"
 COMMAND = "asr record"
 
 Key = tuple[str, str]  # speaker and id of the prompt
-Fields = Mapping[str, Any]  # of an object in JSON
-
-
-@dataclass(frozen=True)
-class Take:
-    """A recording of a sentence.
-
-    Attributes:
-        speaker: name.
-        prompt: id.
-        audio: path of the recording, relative to the folder.
-        duration_s: of the recording.
-        text: of the sentence.
-        tokens: its labels.
-        problems: why it was to be recorded again, where the speaker kept it nevertheless.
-        checked: number of the line in the journal that has the verdict of a model, or the speaker's own; 0
-            for none.
-        in_doubt: whether something else may have been said.
-        differences: between what was said and the sentence.
-    """
-
-    speaker: str
-    prompt: str
-    audio: str
-    duration_s: float
-    text: str
-    tokens: tuple[str, ...]
-    problems: tuple[Fields, ...] = ()
-    checked: int = 0
-    in_doubt: bool = False
-    differences: tuple[Fields, ...] = ()
-
-    @property
-    def id(self) -> str:
-        """Return an id that no other take of the corpus has."""
-        return f"{self.speaker}-{self.prompt}"
 
 
 @dataclass(frozen=True)
@@ -120,7 +84,7 @@ def _refuse_other_folder(folder: Path) -> None:
     if (folder / SETTINGS).exists() or not folder.exists():
         return
     try:
-        names = sorted(path.name for path in folder.iterdir() if not path.name.startswith("."))
+        names = sorted(path.name for path in folder.iterdir() if not path.name.startswith((".", SETTINGS)))
     except OSError as error:
         raise UserError(f"{folder}: cannot read this folder ({error.strerror}); choose another") from None
     if names:
@@ -148,76 +112,6 @@ def _settings(folder: Path, units: Unit | None) -> Settings:
             "another folder"
         )
     return found
-
-
-class Journal:
-    """A file of lines in JSON that grows by whole lines, each flushed to the disk; half a line is cut off.
-
-    Args:
-        path: of the file; made if it is missing.
-
-    Attributes:
-        rows: the objects read from the file when it was opened.
-
-    Raises:
-        UserError: the file cannot be written, or a line in the middle is broken.
-    """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        try:
-            self._file = path.open("a+b", buffering=0)
-            self._file.seek(0)
-            lines = self._file.readall().split(b"\n")
-        except OSError as error:
-            raise cannot_write(path, "list of takes", error) from None
-        self.rows = self._parsed(lines)
-        self.num_rows = len(self.rows)
-        self._end = sum(len(line) + 1 for line in lines[: self.num_rows])
-        self._file.truncate(self._end)
-        flush(path.parent)
-
-    def _parsed(self, lines: Sequence[bytes]) -> list[dict[str, Any]]:
-        """Return the objects of all lines up to the torn end, which has no valid line after it."""
-        found = [_object(line) for line in lines[:-1]]
-        num_valid = max((number for number, row in enumerate(found, 1) if row is not None), default=0)
-        for number, row in enumerate(found[:num_valid], 1):
-            if row is None:
-                raise UserError(f"{self._path}:{number}: expected an object in JSON; remove this line")
-        return [row for row in found[:num_valid] if row is not None]
-
-    def append(self, row: Fields) -> int:
-        """Append a line, flush it to the disk, and return its number from 1.
-
-        Raises:
-            UserError: it cannot be written; nothing of it remains.
-        """
-        line = json.dumps(row, ensure_ascii=False).encode() + b"\n"
-        try:
-            self._file.truncate(self._end)  # removes what a failure left
-            rest = memoryview(line)
-            while rest:  # a disk that is nearly full takes a part, and then raises the reason
-                rest = rest[self._file.write(rest) :]
-            os.fsync(self._file.fileno())
-        except OSError as error:
-            with contextlib.suppress(OSError):
-                self._file.truncate(self._end)
-            raise cannot_write(self._path, "list of takes", error) from None
-        self._end += len(line)
-        self.num_rows += 1
-        return self.num_rows
-
-    def close(self) -> None:
-        """Close the file."""
-        self._file.close()
-
-
-def _object(line: bytes) -> dict[str, Any] | None:
-    try:
-        found = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return found if isinstance(found, dict) else None
 
 
 class Takes:
@@ -259,7 +153,7 @@ class Takes:
     def _apply(self, row: Fields, number: int) -> None:
         key = (str(row["speaker"]), str(row["prompt"]))
         if "audio" in row:
-            self._takes[key] = _take(row)
+            self._takes[key] = Take.of_row(row)
             self._counts[key] = self._counts.get(key, 0) + 1
         elif row["state"] == "todo":
             del self._takes[key]
@@ -314,7 +208,7 @@ class Takes:
             take = Take(speaker, prompt.id, audio.as_posix(), duration_s, prompt.text, prompt.tokens)
             take = dataclasses.replace(take, problems=tuple(problems))
             try:
-                self._journal.append(_row(take))
+                self._journal.append(take.as_row())
             except UserError:
                 (self.folder / audio).unlink(missing_ok=True)
                 raise
@@ -371,31 +265,3 @@ class Takes:
         if take is not None:
             with contextlib.suppress(OSError):
                 (self.folder / take.audio).unlink(missing_ok=True)
-
-
-def _row(take: Take) -> dict[str, Any]:
-    return {
-        "id": take.id,
-        "audio": take.audio,
-        "duration_s": round(take.duration_s, 4),
-        "text": take.text,
-        "tokens": " ".join(take.tokens),
-        "speaker": take.speaker,
-        "prompt": take.prompt,
-        **({"problems": list(take.problems)} if take.problems else {}),
-    }
-
-
-def _take(row: Fields) -> Take:
-    audio = PurePosixPath(row["audio"])
-    if audio.parts[:1] != (AUDIO,) or ".." in audio.parts:
-        raise ValueError(f"expected a path below {AUDIO}, received {row['audio']!r}")
-    return Take(
-        str(row["speaker"]),
-        str(row["prompt"]),
-        str(audio),
-        float(row["duration_s"]),
-        str(row["text"]),
-        tuple(str(row["tokens"]).split()),
-        tuple(row.get("problems", ())),
-    )

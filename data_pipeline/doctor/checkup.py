@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from asr.audio.levels import QUIET_PEAK, SILENCE_DBFS, is_clipped, level_dbfs, num_clipped
 from asr.audio.recording import (
     INT16_SCALE,
     SAMPLE_RATE_HZ,
@@ -23,13 +24,7 @@ from data_pipeline.doctor.findings import Finding, ManifestLine, about
 from data_pipeline.doctor.quick import DURATION_TOLERANCE_S, LONGEST_S, is_too_short
 
 MAX_SAMPLES = 1 << 26  # 70 minutes of 16 kHz mono; a worker needs up to 16 bytes for each
-SILENCE_DB = -80.0  # about three steps of 16 bits: dither, hum of an unused line
-QUIET_PEAK = 0.01
 OFFSET = 0.01
-CLIP_PEAK = 0.25  # flat tops below this are quantization, not clipping
-CLIP_RUN = 3
-CLIPPED_SHARE = 2e-4
-CLIPPED_SAMPLES = 10
 ZERO_TAIL_S = 1.0
 ZERO_TAIL_SHARE = 0.3
 
@@ -111,16 +106,15 @@ def measure(waveform: Waveform, header: AudioHeader) -> Checkup:
     """
     low, high = int(waveform.min()), int(waveform.max())
     mean = float(waveform.mean(dtype=np.float64))
-    spread = float(waveform.std(dtype=np.float32)) / INT16_SCALE
     return Checkup(
         rate_hz=header.rate_hz,
         num_channels=header.num_channels,
         length_is_stated=header.length_is_stated,
         duration_s=len(waveform) / SAMPLE_RATE_HZ,
         peak=max(-low, high) / INT16_SCALE,
-        level_db=20 * float(np.log10(spread + 1e-6)),
+        level_db=level_dbfs(waveform),
         mean=mean / INT16_SCALE,
-        num_clipped=_flat_samples(waveform, low) + _flat_samples(waveform, high),
+        num_clipped=num_clipped(waveform),
         zero_tail_s=_zero_tail(waveform) / SAMPLE_RATE_HZ,
         digest=hashlib.sha256(waveform.tobytes()).digest()[:16],  # accelerated by processors
     )
@@ -147,7 +141,7 @@ def audio_findings(entry: ManifestLine, checkup: Checkup) -> Iterator[Finding]:
 
 def is_silent(checkup: Checkup) -> bool:
     """Return whether a recording is silent; a constant offset counts as silence."""
-    return checkup.level_db < SILENCE_DB
+    return checkup.level_db < SILENCE_DBFS
 
 
 def _length_findings(entry: ManifestLine, checkup: Checkup) -> Iterator[Finding]:
@@ -167,22 +161,11 @@ def _level_findings(entry: ManifestLine, checkup: Checkup) -> Iterator[Finding]:
         return
     if checkup.peak < QUIET_PEAK:
         yield about(entry, "quiet", f"peaks at {checkup.peak:.2%} of full scale")
-    share = checkup.num_clipped / (checkup.duration_s * SAMPLE_RATE_HZ)
-    if checkup.num_clipped >= CLIPPED_SAMPLES and share >= CLIPPED_SHARE:
-        yield about(entry, "clipped", f"{share:.2%} of its samples")
+    num_samples = round(checkup.duration_s * SAMPLE_RATE_HZ)
+    if is_clipped(checkup.num_clipped, num_samples):
+        yield about(entry, "clipped", f"{checkup.num_clipped / num_samples:.2%} of its samples")
     if abs(checkup.mean) > OFFSET:
         yield about(entry, "offset", f"{checkup.mean:+.1%} of full scale")
-
-
-def _flat_samples(waveform: Waveform, extreme: int) -> int:
-    """Count the samples that stay at the extreme for CLIP_RUN in a row; unclipped waves have single peaks."""
-    if abs(extreme) < CLIP_PEAK * INT16_SCALE:
-        return 0
-    at = waveform == extreme
-    if np.count_nonzero(at) < CLIP_RUN:
-        return 0
-    middles = at[:-2] & at[1:-1] & at[2:]
-    return int(np.count_nonzero(middles)) + 2 * int(np.count_nonzero(middles[1:] & ~middles[:-1]))
 
 
 def _zero_tail(waveform: Waveform) -> int:

@@ -14,6 +14,7 @@ from asr.pages.histogram import histogram
 from asr.pages.page import Table, write_page
 from data_pipeline.inspection.statistics import RARE, Inspection
 from data_pipeline.inspection.syllable_table import SyllableTable, syllable_table
+from data_pipeline.labels.syllable_use import Coverage
 
 NUM_SHOWN = 30
 MAX_POINTS = 200  # of a curve
@@ -43,6 +44,7 @@ def write_inspect_page(
         unseen=_unseen(inspections),
         manifests=list(map(_shown, inspections)),
         rare_under=RARE,
+        num_missing_shown=NUM_SHOWN,
     )
 
 
@@ -93,6 +95,7 @@ class _Shown:
     speakers: Table
     rare_labels: Mapping[str, int]
     syllables: SyllableTable | None
+    coverage: Coverage | None
 
 
 def _shown(inspection: Inspection) -> _Shown:
@@ -115,6 +118,7 @@ def _shown(inspection: Inspection) -> _Shown:
         Table(["speaker", "audio"], list(speakers.items()), names=[0]),
         inspection.rare_labels,
         syllable_table(inspection.label_counts) if inspection.part_counts else None,
+        inspection.coverage,
     )
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from asr.base.text.pinyin import is_syllable, split_syllable, without_tone
 from asr.base.types import Utterance
 from data_pipeline.doctor.findings import ROLES, sources_of
+from data_pipeline.labels.syllable_use import Coverage, coverage_of
 from data_pipeline.manifests.manifest import read_manifest
 
 RARE = 10  # a label with fewer occurrences is hardly learned
@@ -45,6 +46,7 @@ class Inspection:
         label_counts: how often each label occurs, the most frequent first.
         part_counts: the same for initials, finals and tones, if the labels are toned syllables.
         unseen: what it contains that the training manifest does not; empty for the training manifest.
+        coverage: how much of Mandarin its labels cover, if they are toned syllables; else None.
     """
 
     name: str
@@ -55,6 +57,7 @@ class Inspection:
     label_counts: dict[str, int]
     part_counts: dict[str, dict[str, int]]
     unseen: Sequence[Unseen] = ()
+    coverage: Coverage | None = None
 
     @property
     def duration_s(self) -> float:
@@ -106,6 +109,7 @@ def inspect_utterances(
     for utterance in utterances:
         speaker_s[utterance.speaker] += utterance.duration_s
     labels = collections.Counter(token for utterance in utterances for token in utterance.tokens)
+    parts = _parts(labels)
     return Inspection(
         name=name,
         durations_s=[utterance.duration_s for utterance in utterances],
@@ -113,8 +117,9 @@ def inspect_utterances(
         num_sentences=len({utterance.tokens for utterance in utterances}),
         speaker_s=dict(sorted(speaker_s.items(), key=lambda item: (-item[1], item[0]))),
         label_counts=_by_frequency(labels),
-        part_counts=_parts(labels),
+        part_counts=parts,
         unseen=_unseen(utterances, train) if train else (),
+        coverage=coverage_of(labels) if parts else None,
     )
 
 

@@ -38,16 +38,22 @@ def call_in_time(function):
 def server_in_thread(recognizer, token="", origins=(), host="127.0.0.1", **limits):
     """Yield the service and the address of a server in a thread of this process."""
     service = RecognitionService(recognizer, "model", Limits(**limits), pinyin_of)
+    with app_in_thread(make_app(service, token, origins), service, host) as address:
+        yield service, address
+
+
+@contextlib.contextmanager
+def app_in_thread(app, service, host="127.0.0.1"):
+    """Yield the address of a server of an application in a thread; its service is closed in the end."""
     ready = threading.Event()
     with contextlib.closing(listen(host, 0)) as listening:
         address = address_of(listening, host, None)
-        app = make_app(service, token, origins)
         server = Server(uvicorn_config(app, service.limits, None), service, ready.set)
         thread = threading.Thread(target=server.run, args=([listening],), daemon=True)
         thread.start()
         assert ready.wait(LIMIT_S)
         try:
-            yield service, address
+            yield address
         finally:
             server.should_exit = True
             thread.join(LIMIT_S)

@@ -29,6 +29,9 @@ class Collection(Protocol):
     Its methods return None for what does not exist, and raise a UserError for what cannot be written.
     """
 
+    def warm_up(self) -> None:
+        """Load what the first take would wait for."""
+
     def session(self, speaker: str) -> Object:
         """Return what a speaker has recorded, and what remains."""
 
@@ -91,12 +94,13 @@ class RecordingService:
     async def checked(self, speaker: str, after: int) -> Object:
         """Return new results of the check for a speaker; if there are none for a while, none."""
         self._loop = asyncio.get_running_loop()
-        changed = asyncio.Event()
+        changed, found = asyncio.Event(), {"last": after, "results": []}
         self._waiting.add(changed)
         try:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(NEWS_S):
-                    while not (found := self.collection.checked(speaker, after))["results"]:
+                    # the collection may be writing to a slow disk
+                    while not (found := await self.run(self.collection.checked, speaker, after))["results"]:
                         if self._is_stopping:
                             break
                         await changed.wait()
@@ -116,7 +120,8 @@ class RecordingService:
             changed.set()
 
     def load_ahead(self) -> None:
-        """Do nothing: there is no model to load."""
+        """Judge silence in a thread, since the first judgement takes longer."""
+        self._threads.submit(self.collection.warm_up)
 
     async def stop(self, within_s: float) -> None:
         """Answer those who wait for news."""

@@ -107,6 +107,7 @@ EXPECTED = (
     "a header with columns for audio (path, file, audio, 文件名, 路径, 音频, ...) and text (text, sentence, "
     "transcript, 文本, 内容, 标注, ...)"
 )
+EXPECTED_TEXT = "a header with a column for text (text, sentence, transcript, 文本, 内容, 句子, ...)"
 SEVERAL_TEXTS = "several texts of one recording"
 FOR_SEVERAL = "add columns start and end with the times of each text, or keep one row"
 WITHOUT_COLUMNS = "table without the expected columns"
@@ -196,24 +197,47 @@ def read_table(path: Path, split: str = "all") -> CorpusReading:
     return _without_disputed(reading_of(_read_table(path, split)))
 
 
-def _tables(path: Path) -> list[Table]:
+def texts_of(path: Path) -> list[tuple[str, str, tuple[str, ...]]]:
+    """Return `path:number`, text and labels of each row of a table, which needs no column for audio.
+
+    Raises:
+        UserError: it cannot be read, or has neither a column for texts nor one for labels.
+    """
+    tables = [table for table in _tables(path, ()) if table.columns]
+    if not tables:
+        raise _no_columns(path, EXPECTED_TEXT)
+    found = []
+    for table in tables:
+        for where, fields in table.rows:
+            if isinstance(fields, LeftOut):
+                raise UserError(f"{where}: {fields.reason}; repair this line")
+            text, tokens = (
+                fields[column.position].strip() if column and column.position < len(fields) else ""
+                for column in map(table.columns.get, ("text", "tokens"))
+            )
+            if text or tokens:
+                found.append((where, text, tuple(tokens.split())))
+    return found
+
+
+def _tables(path: Path, needed: Sequence[str] = ("audio",)) -> list[Table]:
     """Return the table of a text file, or those of a workbook's sheets; none of an empty one."""
     if path.suffix.lower() not in WORKBOOK_SUFFIXES:
-        return [_text_table(path)]
+        return [_text_table(path, needed)]
     tables = []
     for sheet, rows in sheet_rows(path):
-        at = next((at for at, (_, row) in enumerate(rows[:HEADER_ROWS]) if _columns(row)), 0)
+        at = next((at for at, (_, row) in enumerate(rows[:HEADER_ROWS]) if _columns(row, needed)), 0)
         for _, names in rows[at : at + 1]:
             below = [(f"{path}:{sheet}!{number}", row) for number, row in rows[at + 1 :]]
-            tables.append(Table(path, names, _columns(names), below))
+            tables.append(Table(path, names, _columns(names, needed), below))
     return tables
 
 
-def _text_table(path: Path) -> Table:
+def _text_table(path: Path, needed: Sequence[str]) -> Table:
     lines = raw_lines(path, "table")
     line = next(lines, (0, ""))[1]
     headers = [(fields, delimiter) for delimiter in DELIMITERS if (fields := _fields(line, delimiter))]
-    known = [(names, delimiter) for names, delimiter in headers if _columns(names)]
+    known = [(names, delimiter) for names, delimiter in headers if _columns(names, needed)]
     most = [(_fields(line, most := max(DELIMITERS, key=line.count)) or [line], most)]
     names, delimiter = (known or most)[0]
 
@@ -222,11 +246,11 @@ def _text_table(path: Path) -> Table:
             where = f"{path}:{number}"
             yield where, _fields(line, delimiter) or LeftOut(where, "quotation mark not closed on its line")
 
-    return Table(path, names, _columns(names), rows(), delimiter)
+    return Table(path, names, _columns(names, needed), rows(), delimiter)
 
 
-def _columns(names: Sequence[str]) -> dict[str, Column]:
-    """Return the known columns of a header by role; none without columns for audio and for text or tokens."""
+def _columns(names: Sequence[str], needed: Sequence[str]) -> dict[str, Column]:
+    """Return the known columns of a header by role; none without those needed, or without text and tokens."""
     plain = [
         "_".join(unicodedata.normalize("NFKC", name).lower().replace("-", " ").split()) for name in names
     ]
@@ -239,13 +263,14 @@ def _columns(names: Sequence[str]) -> dict[str, Column]:
             columns[role] = Column(plain.index(name), 0.001 if unit and unit[1] else 1.0)
     if "begin" in columns and plain[columns["begin"].position] == OFFSET and "duration" not in columns:
         del columns["begin"]
-    return columns if "audio" in columns and ("text" in columns or "tokens" in columns) else {}
+    has_labels = "text" in columns or "tokens" in columns
+    return columns if has_labels and all(role in columns for role in needed) else {}
 
 
-def _no_columns(path: Path) -> UserError:
+def _no_columns(path: Path, expected: str = EXPECTED) -> UserError:
     names = next((table.names for table in _tables(path)), [])
     found = ", ".join(name.strip() for name in names if name.strip()) or "an empty file"
-    return UserError(f"{path}:1: expected {EXPECTED}; found {found}; name the columns in the first line")
+    return UserError(f"{path}:1: expected {expected}; found {found}; name the columns in the first line")
 
 
 def _fields(line: str, delimiter: str) -> list[str] | None:

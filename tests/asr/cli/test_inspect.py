@@ -29,6 +29,8 @@ def test_inspect_prints_and_draws_statistics(train, tmp_path, capsys):
     assert "2, from 4 s to 24 s each" in output
     assert "ni3 13, hao3 12" in output
     assert "labels that do not occur in" in output
+    assert re.search(r"Mandarin's syllables +5 of 1,\d{3}, 1\.1% of what is said", output)
+    assert re.search(r"missing, by use +de5, ", output)
     text = page.read_text(encoding="utf-8")
     assert "<dev>" not in text
     words = html.unescape(re.sub("<[^>]+>", " ", text))
@@ -38,6 +40,8 @@ def test_inspect_prints_and_draws_statistics(train, tmp_path, capsys):
         "Labels by frequency",
         "Not in training",
         "Initials by finals",
+        "Coverage of Mandarin",
+        "5 of the 1,",
         "men5",
         "甲",
         "initials",

@@ -30,8 +30,16 @@ def test_statistics_of_a_manifest(train):
     assert found.part_counts["final"]["-i"] == 1
 
 
-def test_labels_other_than_syllables_have_no_part_counts(train):
-    assert inspect_utterances("m", [*train, utterance("z", 1.0, "hello")]).part_counts == {}
+def test_labels_other_than_syllables_have_no_part_counts_and_no_coverage(train):
+    found = inspect_utterances("m", [*train, utterance("z", 1.0, "hello")])
+    assert (found.part_counts, found.coverage) == ({}, None)
+
+
+def test_coverage_counts_the_syllables_of_a_manifest(train):
+    coverage = inspect_utterances("train", train).coverage
+    assert coverage.num_covered == 5
+    assert "de5" in coverage.missing
+    assert "ni3" not in coverage.missing
 
 
 def test_unseen_are_labels_and_syllables_that_training_lacks_with_their_audio(train):

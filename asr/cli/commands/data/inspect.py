@@ -10,6 +10,7 @@ from asr.cli.commands import default_page, refuse_overwriting
 
 if TYPE_CHECKING:
     from data_pipeline.inspection.statistics import Inspection, Unseen
+    from data_pipeline.labels.syllable_use import Coverage
 
 NUM_SHOWN = 12
 DEFAULT_PAGE = "inspect.html"
@@ -85,8 +86,20 @@ def _print_inspection(inspection: Inspection) -> None:
         rows[f"{part}s"] = listed(
             [f"{name} {count / total:.0%}" for name, count in counts.items()], NUM_SHOWN
         )
+    if inspection.coverage:
+        rows |= _coverage(inspection.coverage)
     for name, value in rows.items():
         print(f"  {name:<22} {value}")
+
+
+def _coverage(coverage: Coverage) -> dict[str, str]:
+    from asr.base.text.wording import listed, percent
+
+    covered = f"{coverage.num_covered:,} of {coverage.num_used:,}, {percent(coverage.share)} of what is said"
+    return {
+        "Mandarin's syllables": covered,
+        "missing, by use": listed(list(coverage.missing), NUM_SHOWN) or "none",
+    }
 
 
 def _speakers(inspection: Inspection) -> str:

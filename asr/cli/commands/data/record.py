@@ -7,6 +7,7 @@ import bisect
 import contextlib
 import functools
 import itertools
+import math
 import shlex
 import webbrowser
 from collections.abc import Collection, Mapping
@@ -15,6 +16,7 @@ from typing import TYPE_CHECKING
 
 from asr.base.errors import UserError
 from asr.base.text.terminal_table import align_columns
+from asr.base.text.wording import counted
 from asr.cli.options.serving import (
     add_address_arguments,
     add_certificate_arguments,
@@ -35,12 +37,18 @@ if TYPE_CHECKING:
 PORT = 20004  # besides those of `asr serve` and of ASRT's gRPC
 MINUTES = 30.0
 SPEAKER = "me"
+PROMPTS_LEFT_OUT = "prompts_left_out.tsv"
 TAKE_MB = 12  # of a minute at 96 kHz
 
 
 def add_record_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("out", type=Path, metavar="OUT", help="folder of the corpus, new or begun")
+    parser.add_argument(
+        "out",
+        type=Path,
+        metavar="OUT",
+        help="folder of the corpus: a new one, or one that this command began",
+    )
     parser.add_argument(
         "--prompts",
         type=Path,
@@ -50,28 +58,37 @@ def add_record_arguments(parser: argparse.ArgumentParser) -> None:
     speakers = parser.add_mutually_exclusive_group()
     speakers.add_argument("--speaker", metavar="NAME", help=f"who reads (default: {SPEAKER})")
     speakers.add_argument(
-        "--speakers", type=Path, metavar="FILE", help="several people, a name in each line; each gets a link"
+        "--speakers",
+        type=Path,
+        metavar="FILE",
+        help="several people, the name of one in each line; each gets a link",
     )
     parser.add_argument(
         "--minutes",
         type=float,
+        default=MINUTES,
         metavar="N",
-        help=f"speech that each speaker is to record (default: {MINUTES:g}, of --prompts all of them)",
+        help=f"minutes that each speaker is to read (default: {MINUTES:g})",
     )
     parser.add_argument(
         "--units",
         choices=("syllables", "characters", "words"),
-        help="units of the labels (default: those of OUT, for a new one syllables)",
+        help="units of the labels (default: syllables, or those that OUT has)",
     )
     parser.add_argument(
-        "--run", type=Path, metavar="RUN", help="a trained model that checks what was said, in the background"
+        "--run",
+        type=Path,
+        metavar="RUN",
+        help="a run whose model checks in the background whether each sentence was said as written",
     )
     add_address_arguments(parser, PORT)
-    group = parser.add_argument_group("who may use it", "a link has a key, which the page needs")
+    group = parser.add_argument_group("who may use it", "each speaker's link has a key that nobody can guess")
     group.add_argument(
-        "--token-file", type=Path, metavar="FILE", help="the key of the only speaker, instead of a random one"
+        "--token-file", type=Path, metavar="FILE", help="use the token in it as the key of the only speaker"
     )
-    group.add_argument("--insecure", action="store_true", help="let everybody record, without a key")
+    group.add_argument(
+        "--insecure", action="store_true", help="let everybody who reaches the page record, without a key"
+    )
     add_certificate_arguments(group)
 
 
@@ -81,7 +98,7 @@ def record_command(arguments: argparse.Namespace) -> int:
     from asr.server.recording.app import make_recording_app
     from asr.server.recording.service import RecordingService
     from asr.server.requests.limits import Limits
-    from asr.server.serving import address_of, listen, serve
+    from asr.server.serving import address_of, listen, name_on_network, serve
     from data_pipeline.collection.collection import SpeechCollection
     from data_pipeline.collection.takes import open_takes
 
@@ -91,7 +108,7 @@ def record_command(arguments: argparse.Namespace) -> int:
         prompts, goal_s = _prompts(arguments, takes.settings.units)
         listening = stack.enter_context(contextlib.closing(listen(arguments.host, arguments.port)))
         speakers = _speakers(arguments, names)
-        check = _check(arguments.run) if arguments.run else None
+        check = _check(arguments.run, takes.settings.units) if arguments.run else None
         next_commands = functools.partial(_next_commands, arguments.out)
         collection = SpeechCollection(takes, prompts, goal_s, next_commands)
         stack.callback(collection.close)
@@ -100,7 +117,7 @@ def record_command(arguments: argparse.Namespace) -> int:
             collection.start_checks(check, service.on_checked)
         if takes.all():
             collection.write()
-        address = address_of(listening, arguments.host, certificate)
+        address = address_of(listening, name_on_network(arguments.host), certificate)
         links = {name: f"{address}/{f'#{key}' if key else ''}" for key, name in speakers.items()}
         log_as_json()
         show = functools.partial(_show, arguments, links)
@@ -126,19 +143,22 @@ def _names(arguments: argparse.Namespace) -> list[str]:
 def _prompts(arguments: argparse.Namespace, units: Unit) -> tuple[list[Prompt], float]:
     """Return the sentences to read, and the seconds of them that each speaker is to record."""
     from data_pipeline.collection.prompts import expected_duration_s, own_prompts, read_prompts
+    from data_pipeline.manifests.left_out import reason_lines, write_left_out
 
-    minutes = arguments.minutes
-    if minutes is not None and not minutes > 0:
-        raise UserError(f"`minutes={minutes:g}`: expected a number above 0")
+    goal_s = 60 * arguments.minutes
+    if not 0 < goal_s < math.inf:
+        raise UserError(f"`minutes={arguments.minutes:g}`: expected a number above 0")
     if arguments.prompts:
-        prompts = read_prompts(arguments.prompts, units)
+        prompts, left_out = read_prompts(arguments.prompts, units, goal_s)
+        listed = arguments.out / PROMPTS_LEFT_OUT
+        write_left_out(listed, left_out)
+        title = f"{arguments.prompts}: {counted(len(prompts), 'sentence')} to read"
+        print("\n".join([title, *reason_lines(left_out, listed)]))
     else:
-        prompts, minutes = own_prompts(units), minutes or MINUTES
+        prompts = own_prompts(units)
     ends_s = list(itertools.accumulate(map(expected_duration_s, prompts)))
-    if minutes is None:
-        return prompts, ends_s[-1]
-    num_needed = bisect.bisect_left(ends_s, 60 * minutes) + 1
-    return prompts[:num_needed], 60 * minutes
+    num_needed = bisect.bisect_left(ends_s, goal_s) + 1
+    return prompts[:num_needed], min(goal_s, ends_s[-1])
 
 
 def _speakers(arguments: argparse.Namespace, names: list[str]) -> dict[str, str]:
@@ -152,8 +172,31 @@ def _speakers(arguments: argparse.Namespace, names: list[str]) -> dict[str, str]
     return {key: name for name, key in keys_of(arguments.out, names).items()}
 
 
-def _check(run: Path) -> Check:
-    raise UserError(f"{run}: not yet")
+def _check(run: Path, units: Unit) -> Check:
+    """Return a function that finds what was said differently, by a trained model.
+
+    Raises:
+        UserError: there is no model, or its labels have other units.
+    """
+    from asr.audio.recording import read_audio
+    from asr.base.decoder_settings import DecoderSettings
+    from asr.transcription.alignment.differences import differences
+    from asr.transcription.recognizer import Recognizer
+
+    # nothing is decoded: no language model, no hanzi
+    recognizer = Recognizer.load(run, settings=DecoderSettings(), write_hanzi=False)
+    if recognizer.vocabulary.unit != units:
+        raise UserError(
+            f"`run={run}`: expected a model of {units}, as OUT has, received one of "
+            f"{recognizer.vocabulary.unit}; choose another run, or leave it out"
+        )
+
+    def check(path: Path, text: str, tokens: tuple[str, ...]) -> list[dict[str, object]]:
+        found = differences(recognizer, read_audio(path), tokens)
+        fields = ("kind", "start", "end", "recognized")
+        return [{name: getattr(difference, name) for name in fields} for difference in found]
+
+    return check
 
 
 def _next_commands(out: Path, splits: Collection[str]) -> dict[str, str]:

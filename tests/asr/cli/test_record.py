@@ -1,0 +1,76 @@
+"""Test `asr record`: what it refuses, its links, and that it continues."""
+
+import signal
+import socket
+import subprocess
+import sys
+
+import pytest
+from helpers.servers import LIMIT_S
+from helpers.takes import ask, noise, recording_process, wav_of
+
+from asr.cli.main import main
+from data_pipeline.manifests.manifest import read_manifest
+
+
+def error_of(capsys, *arguments):
+    assert main(["record", *map(str, arguments), "--no-browser"]) == 2
+    return capsys.readouterr().err
+
+
+def test_mistakes_are_named_with_their_options(capsys, tmp_path):
+    out = tmp_path / "out"
+    (tmp_path / "file").write_text("x")
+    (tmp_path / "names").write_text("anna\nbo\n")
+    (tmp_path / "token").write_text("short\n")
+    assert "a file" in error_of(capsys, tmp_path / "file")
+    assert "expected a name" in error_of(capsys, out, "--speaker", "../up")
+    assert "cannot read this list of speakers" in error_of(capsys, out, "--speakers", tmp_path / "none")
+    assert "--token-file" in error_of(
+        capsys, out, "--speakers", tmp_path / "names", "--token-file", tmp_path / "token"
+    )
+    assert "--insecure" in error_of(capsys, out, "--speakers", tmp_path / "names", "--insecure")
+    assert "at least 8" in error_of(capsys, out, "--token-file", tmp_path / "token", "--port", 0)
+    assert "--minutes" in error_of(capsys, out, "--minutes", 0)
+    assert "--minutes" in error_of(capsys, out, "--minutes", "nan")
+    assert "--key" in error_of(capsys, out, "--cert", tmp_path / "token")
+    assert str(tmp_path / "none") in error_of(capsys, out, "--prompts", tmp_path / "none")
+    assert "no run here" in error_of(capsys, out, "--run", tmp_path, "--port", 0)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        assert "in use" in error_of(capsys, out, "--port", taken.getsockname()[1])
+
+
+def test_missing_packages_are_named_with_the_extra(tmp_path):
+    program = (
+        "import sys; sys.modules['uvicorn'] = None\n"
+        "from asr.cli.main import main; sys.exit(main(sys.argv[1:]))"
+    )
+    command = [sys.executable, "-c", program, "record", str(tmp_path / "out")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    assert done.returncode == 2
+    assert "polyphone[serve]" in done.stderr
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
+def test_same_command_continues_with_the_same_links(tmp_path, stop):
+    out, names = tmp_path / "mine", tmp_path / "names.txt"
+    names.write_text("小明\nanna\n", encoding="utf-8")
+    with recording_process(out, "--speakers", names) as (process, links):
+        assert set(links) == {"小明", "anna"}
+        prompt = ask(links["小明"], "session")[1]["prompts"][0]["id"]
+        assert ask(links["小明"], f"takes/{prompt}?keep=1", wav_of(noise()))[1]["state"] == "kept"
+        process.send_signal(stop)
+        written = process.communicate(timeout=LIMIT_S)[0]
+        assert process.returncode == 0
+    assert "doctor" in written
+    assert [row.speaker for row in read_manifest(out / "train.jsonl")] == ["小明"]
+    with recording_process(out, "--speakers", names) as (process, again):
+        keys = {name: link.partition("/#")[2] for name, link in links.items()}
+        assert {name: link.partition("/#")[2] for name, link in again.items()} == keys
+        state = ask(again["小明"], "session")[1]["prompts"][0]["state"]
+        assert state == "kept"
+        second = [sys.executable, "-m", "asr", "record", str(out), "--port", "0", "--no-browser"]
+        done = subprocess.run(second, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+        assert done.returncode == 2
+        assert "another asr record is running" in done.stderr

@@ -1,0 +1,110 @@
+"""Test the check in the background: every take once, the latest first, none in the way of the next one."""
+
+import threading
+
+from helpers.takes import collection_in, noise
+
+from asr.base.errors import UserError
+
+LIMIT_S = 120
+
+
+class SlowCheck:
+    """A check that waits until the test lets it, and finds a difference in what the test says.
+
+    Attributes:
+        texts: that were checked.
+        begun: set with the first check.
+        free: set by the test.
+    """
+
+    def __init__(self, wrong=(), failing=()):
+        self.texts, self.wrong, self.failing = [], wrong, failing
+        self.begun, self.free = threading.Event(), threading.Event()
+
+    def __call__(self, path, text, tokens):
+        assert path.is_file() or text in self.failing
+        self.texts.append(text)
+        self.begun.set()
+        assert self.free.wait(LIMIT_S)
+        if text in self.failing:
+            raise UserError("broken")
+        return [{"kind": "missing", "start": 0, "end": 1, "recognized": ""}] if text in self.wrong else []
+
+
+def record(collection, prompt, seed=0):
+    return collection.record("a", prompt, noise(seed), 16_000, keep=True)
+
+
+def texts_of(takes, *prompts):
+    return [takes.find("a", prompt).text for prompt in prompts]
+
+
+class Results:
+    """Waits for a number of results."""
+
+    def __init__(self):
+        self._count = threading.Semaphore(0)
+
+    def __call__(self):
+        self._count.release()
+
+    def wait_for(self, number):
+        for _ in range(number):
+            assert self._count.acquire(timeout=LIMIT_S)
+
+
+def test_results_come_while_takes_are_recorded_and_survive_a_restart(tmp_path):
+    with collection_in(tmp_path) as (takes, collection):
+        record(collection, "p0")
+        texts = texts_of(takes, "p0")
+        check, results = SlowCheck(wrong=texts), Results()
+        collection.start_checks(check, results)
+        assert check.begun.wait(LIMIT_S)
+        assert record(collection, "p1")["state"] == "kept"  # while the other is checked
+        assert collection.checked("a", 0) == {"last": 0, "results": []}
+        check.free.set()
+        results.wait_for(2)
+        assert collection.checked("b", 0)["results"] == []
+        found = collection.checked("a", 0)
+        assert {row["id"]: row["state"] for row in found["results"]} == {"p0": "again", "p1": "kept"}
+        assert collection.checked("a", found["last"])["results"] == []
+        assert collection.session("a")["prompts"][0]["differences"][0]["kind"] == "missing"
+        assert collection.kept_s("a") == 1.0
+        collection.accept("a", "p0")
+        assert collection.kept_s("a") == 2.0
+    with collection_in(tmp_path) as (takes, collection):
+        again = SlowCheck()
+        again.free.set()
+        collection.start_checks(again, lambda: None)
+        record(collection, "p2")
+        states = {row["id"]: row["state"] for row in collection.checked("a", 0)["results"]}
+        assert states["p0"] == states["p1"] == "kept"
+        collection.close()
+        assert set(again.texts) <= {"他在图书馆看书。"}  # what was checked is not checked again
+
+
+def test_take_that_is_replaced_during_its_check_is_checked_again(tmp_path):
+    with collection_in(tmp_path) as (takes, collection):
+        check, results = SlowCheck(), Results()
+        collection.start_checks(check, results)
+        record(collection, "p0")
+        assert check.begun.wait(LIMIT_S)
+        check.wrong = texts_of(takes, "p0")
+        record(collection, "p0", seed=1)
+        check.free.set()
+        results.wait_for(1)
+        assert len(check.texts) == 2
+        assert takes.find("a", "p0").in_doubt
+
+
+def test_check_that_fails_does_not_end_the_others(tmp_path):
+    with collection_in(tmp_path) as (takes, collection):
+        record(collection, "p0")
+        record(collection, "p1")
+        check, results = SlowCheck(failing=texts_of(takes, "p1")), Results()
+        check.free.set()
+        collection.start_checks(check, results)
+        results.wait_for(1)
+        assert takes.find("a", "p0").checked
+        assert not takes.find("a", "p1").checked
