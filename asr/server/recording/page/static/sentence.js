@@ -45,8 +45,9 @@ export function showSentence(container, prompt) {
     }
   });
   container.replaceChildren(...parts);
-  container.classList.toggle("long", characters.length > (prompt.syllables ? 24 : 80));
-  container.classList.toggle("read", Boolean(prompt.syllables));
+  const isRead = Boolean(prompt.syllables?.some(Boolean));
+  container.classList.toggle("long", characters.length > (isRead ? 24 : 80));
+  container.classList.toggle("read", isRead);
 }
 
 // Whether no line may break between two characters: in a word of letters, before and after its punctuation.
