@@ -18,13 +18,19 @@ import numpy as np
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tests"))  # for the reader
 
 from helpers.browser import chromium
-from helpers.reading import LISTEN, pick_demo_clips, read_sentence, turn_on_microphone, write_microphone
+from helpers.reading import (
+    LISTEN,
+    pick_demo_clips,
+    read_sentence,
+    turn_on_microphone,
+    wait_for_states,
+    write_microphone,
+)
 from helpers.recording_server import record_process
 
 from benchmarks.common import show
 
 NUM_TAKES = 20
-RECORDED = "#list .state[data-state=kept]"
 
 # times in ms from the key that ends a take, once what changed is on the screen
 WATCH = """
@@ -72,7 +78,7 @@ def times_ms(out: Path, prompts: Path, sound: Path) -> tuple[list[float], list[f
         turn_on_microphone(page)
         for count in range(1, NUM_TAKES + 1):
             read_sentence(page)
-            page.wait_for_function(f"document.querySelectorAll('{RECORDED}').length >= {count}")
+            wait_for_states(page, "kept", count)
         return page.evaluate("[nextMs, storedMs]")
 
 

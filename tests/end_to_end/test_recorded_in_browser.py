@@ -12,6 +12,7 @@ from helpers.reading import (
     pick_demo_clips,
     read_sentence,
     turn_on_microphone,
+    wait_for_states,
     write_microphone,
 )
 from helpers.recording_server import record_process
@@ -21,7 +22,6 @@ from asr.cli.main import main
 from data_pipeline.manifests.manifest import read_manifest
 
 NUM_SENTENCES = 10
-RECORDED = "#list .state[data-state=kept]"
 
 
 def words_of(command, name):
@@ -52,7 +52,7 @@ def test_sentences_read_to_the_page_are_a_corpus_to_train_on(tmp_path, capsys, m
         turn_on_microphone(page)
         for count in range(1, NUM_SENTENCES + 1):
             read_sentence(page)
-            page.wait_for_function(f"document.querySelectorAll('{RECORDED}').length === {count}")
+            wait_for_states(page, "kept", count)
         page.click("#finish")
         page.wait_for_selector("#end", state="visible")
         doctor, train = page.locator("#commands pre").all_inner_texts()

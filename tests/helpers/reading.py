@@ -9,6 +9,7 @@ import numpy as np
 from asr.audio.recording import SAMPLE_RATE_HZ, read_audio, write_wav
 from asr.base.types import Utterance
 from data_pipeline.corpora.public.mandarin_demo import ARCHIVE
+from helpers.servers import LIMIT_S
 
 PAUSE_S = 3.0  # before each clip, in which a busy machine can press a key
 QUIET_MS = 700  # longer than pauses within a clip
@@ -57,21 +58,35 @@ def write_microphone(path, clips):
     write_wav(path, np.concatenate([*parts, pause]))
 
 
+def wait_for(page, condition):
+    """Wait until a condition holds in a page whose policy forbids what `wait_for_function` does."""
+    page.evaluate(
+        f"""new Promise((resolve, reject) => {{
+            const look = () => (({condition}) ? resolve() : setTimeout(look, 20));
+            setTimeout(() => reject(new Error(`never: ${{{condition!r}}}`)), {1000 * LIMIT_S});
+            look();
+        }})"""
+    )
+
+
+def wait_for_states(page, state, count):
+    """Wait until the list of sentences shows a number of them in a state."""
+    wait_for(page, f"document.querySelectorAll('#list .state[data-state={state}]').length === {count}")
+
+
 def turn_on_microphone(page):
     """Turn on the microphone of the recording page by the keyboard."""
     page.keyboard.press("Space")
-    page.wait_for_selector("#state", state="attached")
-    page.wait_for_function("!document.getElementById('record').disabled && window.stream")
+    wait_for(page, "window.stream && !document.getElementById('record').disabled")
 
 
 def read_sentence(page):
     """Record one sentence, from its pause before to that after it, by the space bar."""
-    page.wait_for_function(f"performance.now() - lastLoud > {QUIET_MS}")
+    wait_for(page, f"performance.now() - lastLoud > {QUIET_MS}")
     page.keyboard.press("Space")
     page.wait_for_selector("body.recording")
-    pressed = page.evaluate("performance.now()")
-    page.wait_for_function("pressed => lastLoud > pressed", arg=pressed)
-    page.wait_for_function(f"performance.now() - lastLoud > {QUIET_MS}")
+    wait_for(page, f"lastLoud > {page.evaluate('performance.now()')}")
+    wait_for(page, f"performance.now() - lastLoud > {QUIET_MS}")
     page.keyboard.press("Space")
 
 
@@ -79,9 +94,17 @@ def record_silence(page):
     """Record a take of a muted microphone."""
     page.evaluate("window.stream.getAudioTracks()[0].enabled = false")
     page.keyboard.press("Space")
-    page.wait_for_selector("#clock:text('0:01')")
+    wait_for(page, "document.getElementById('clock').textContent !== '0:00'")
     page.keyboard.press("Space")
     page.evaluate("window.stream.getAudioTracks()[0].enabled = true")
+
+
+def problem_of(page, *, language="en"):
+    """Return what the page says in a language."""
+    page.wait_for_selector("#problem", state="visible")
+    if page.get_attribute("html", "lang")[:2] != language:
+        page.click("#language")
+    return page.inner_text("#problem")
 
 
 def show_again(page):

@@ -1,46 +1,9 @@
 """Test what the recording page says of a microphone, a link and a server that it cannot use."""
 
-import pytest
-from helpers.browser import chromium
-from helpers.reading import turn_on_microphone
+from helpers.reading import problem_of, turn_on_microphone
 from helpers.recording_server import recording_server
 
 KEYS = {"a-key-that-nobody-guesses": "anna", "another-key-of-some-length": "小明"}
-
-
-@pytest.fixture(scope="module")
-def bare_browser():
-    """Return a browser without a microphone, which asks nobody."""
-    with chromium() as started:
-        yield started
-
-
-def problem_of(page, *, language="en"):
-    """Return what the page says in a language."""
-    page.wait_for_selector("#problem", state="visible")
-    if page.get_attribute("html", "lang")[:2] != language:
-        page.click("#language")
-    return page.inner_text("#problem")
-
-
-@pytest.mark.parametrize(
-    ("permissions", "english", "chinese"),
-    [
-        ([], "does not allow this page to use", "不允许"),
-        (["microphone"], "No microphone was found", "没有找到麦克风"),
-    ],
-)
-def test_microphone_that_is_denied_or_missing(bare_browser, address, permissions, english, chinese):
-    context = bare_browser.new_context(locale="en-GB")
-    context.grant_permissions(permissions)
-    page = context.new_page()
-    page.goto(address)
-    page.wait_for_selector("body[data-ready]", state="attached")
-    page.click("#record")
-    assert english in problem_of(page)
-    assert chinese in problem_of(page, language="zh")
-    assert page.inner_text("#record-text") == "打开麦克风"  # once more
-    context.close()
 
 
 def test_page_by_http_from_another_host_says_how_the_microphone_may_be_used(open_page, folder, prompts):

@@ -3,18 +3,20 @@
 import json
 
 import soundfile
-from helpers.reading import likeness, read_sentence, record_silence, show_again, turn_on_microphone
+from helpers.reading import (
+    likeness,
+    read_sentence,
+    record_silence,
+    show_again,
+    turn_on_microphone,
+    wait_for_states,
+)
 from helpers.recording_server import recording_server
 from helpers.servers import wait_until
 
 from asr.audio.recording import read_audio
 
 NUMBER, RECORDED = "#number", "#list .state[data-state=kept]"
-
-
-def wait_for_recorded(page, count):
-    """Wait until the page calls that many sentences recorded."""
-    page.wait_for_function(f"document.querySelectorAll('{RECORDED}').length === {count}")
 
 
 def journal(folder):
@@ -29,7 +31,7 @@ def test_sentences_are_recorded_one_after_the_other_with_their_sound(open_reader
     assert [page.evaluate(f"wishes.audio.{name}") for name in processing] == [False] * 3
     for count in (1, 2, 3):
         read_sentence(page)
-        wait_for_recorded(page, count)
+        wait_for_states(page, "kept", count)
     rows = journal(folder)
     assert [row["text"] for row in rows] == [clip.text for clip in clips[:3]]
     for row, clip in zip(rows, clips, strict=False):
@@ -60,7 +62,7 @@ def test_next_sentence_is_shown_before_the_answer_and_nothing_is_called_recorded
     leaving = "dispatchEvent(new Event('beforeunload', { cancelable: true }))"
     assert page.evaluate(leaving) is False
     with recording_server(folder, prompts, port=port):
-        wait_for_recorded(page, 2)
+        wait_for_states(page, "kept", 2)
         assert page.locator("#problem").is_hidden()
         assert page.evaluate(leaving) is True
         assert [row["prompt"] for row in journal(folder)] == ["s1", "s2"]
