@@ -37,6 +37,7 @@ if TYPE_CHECKING:
 PORT = 20004  # besides those of `asr serve` and of ASRT's gRPC
 MINUTES = 30.0
 SPEAKER = "me"
+USUAL_RUN = "runs/demo"  # of the tutorials
 PROMPTS_LEFT_OUT = "prompts_left_out.tsv"
 TAKE_MB = 12  # of a minute at 96 kHz
 
@@ -109,7 +110,7 @@ def record_command(arguments: argparse.Namespace) -> int:
         listening = stack.enter_context(contextlib.closing(listen(arguments.host, arguments.port)))
         speakers = _speakers(arguments, names)
         check = _check(arguments.run, takes.settings.units) if arguments.run else None
-        next_commands = functools.partial(_next_commands, arguments.out)
+        next_commands = functools.partial(_next_commands, arguments.out, takes.settings.units, arguments.run)
         collection = SpeechCollection(takes, prompts, goal_s, next_commands)
         stack.callback(collection.close)
         service = RecordingService(collection, speakers, Limits(max_body_mb=TAKE_MB))
@@ -123,8 +124,11 @@ def record_command(arguments: argparse.Namespace) -> int:
         show = functools.partial(_show, arguments, links)
         serve(make_recording_app(service), service, listening, certificate, show)
         corpus = collection.write()
+    if not corpus.splits:
+        print(f"{arguments.out}: nothing is recorded; the same command continues")
+        return 0
     print("\n".join(corpus.lines()))
-    for about, command in _next_commands(arguments.out, corpus.splits).items():
+    for about, command in next_commands(corpus.splits).items():
         print(f"\n# {about}\n{command}")
     return 0
 
@@ -199,12 +203,17 @@ def _check(run: Path, units: Unit) -> Check:
     return check
 
 
-def _next_commands(out: Path, splits: Collection[str]) -> dict[str, str]:
+def _next_commands(out: Path, units: Unit, run: Path | None, splits: Collection[str]) -> dict[str, str]:
+    """Return the commands that check the corpus and train on it, from a model if there is one."""
     manifests = {split: str(out / f"{split}.jsonl") for split in SPLITS if split in splits}
-    settings = [f"data.{split}={path}" for split, path in manifests.items()]
+    begin = run or (USUAL_RUN if units == "syllables" else None)
+    settings = [f"train.init_from={begin}"] if begin else []
+    settings += ["data.corpus=", *(f"data.{split}={path}" for split, path in manifests.items())]
+    train = ["train", "demo", "--name", out.resolve().name, "--set", *settings]
+    asr = shlex.split(asr_command())
     return {
-        "doctor": shlex.join([*shlex.split(asr_command()), "doctor", *manifests.values()]),
-        "train": shlex.join([*shlex.split(asr_command()), "train", "--set", *settings]),
+        "doctor": shlex.join([*asr, "doctor", *manifests.values()]),
+        "train": shlex.join([*asr, *train]),
     }
 
 
