@@ -21,8 +21,6 @@ from helpers.browser import chromium
 from helpers.reading import (
     LISTEN,
     pick_demo_clips,
-    read_sentence,
-    turn_on_microphone,
     wait_for_states,
     write_microphone,
 )
@@ -75,10 +73,8 @@ def times_ms(out: Path, prompts: Path, sound: Path) -> tuple[list[float], list[f
         page.set_default_timeout(120_000)
         page.goto(address)
         page.wait_for_selector("body[data-ready]", state="attached")
-        turn_on_microphone(page)
-        for count in range(1, NUM_TAKES + 1):
-            read_sentence(page)
-            wait_for_states(page, "kept", count)
+        read_sentences(page, NUM_TAKES, turn_on=True)
+        wait_for_states(page, "kept", NUM_TAKES)
         return page.evaluate("[nextMs, storedMs]")
 
 

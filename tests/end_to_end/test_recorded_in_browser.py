@@ -10,8 +10,7 @@ from helpers.reading import (
     PAUSE_S,
     likeness,
     pick_demo_clips,
-    read_sentence,
-    turn_on_microphone,
+    read_sentences,
     wait_for_states,
     write_microphone,
 )
@@ -49,10 +48,8 @@ def test_sentences_read_to_the_page_are_a_corpus_to_train_on(tmp_path, capsys, m
         page = context.new_page()
         page.goto(address)
         page.wait_for_selector("body[data-ready]", state="attached")
-        turn_on_microphone(page)
-        for count in range(1, NUM_SENTENCES + 1):
-            read_sentence(page)
-            wait_for_states(page, "kept", count)
+        read_sentences(page, NUM_SENTENCES, turn_on=True)
+        wait_for_states(page, "kept", NUM_SENTENCES)
         page.click("#finish")
         page.wait_for_selector("#end", state="visible")
         doctor, train = page.locator("#commands pre").all_inner_texts()

@@ -14,7 +14,8 @@ from helpers.servers import LIMIT_S
 PAUSE_S = 3.0  # before each clip, in which a busy machine can press a key
 QUIET_MS = 700  # longer than pauses within a clip
 
-# keeps what the page asks of the microphone, and when it was last loud
+# keeps what the page asks of the microphone, and when it was last loud; `read` presses the space bar within the
+# page, since a busy machine may take longer than a pause for a key of Playwright
 LISTEN = """
   const media = navigator.mediaDevices;
   const original = media?.getUserMedia.bind(media);
@@ -32,7 +33,27 @@ LISTEN = """
     }, 20);
     return window.stream;
   };
-"""
+  window.until = (condition) => new Promise((resolve) => {
+    const look = () => (condition() ? resolve() : setTimeout(look, 20));
+    look();
+  });
+  window.press = (key) => document.body.dispatchEvent(new KeyboardEvent("keydown", { key, bubbles: true }));
+  window.turnOn = async () => {
+    window.press(" ");
+    await window.until(() => window.stream && !document.getElementById("record").disabled);
+  };
+  window.read = async (count) => {
+    const quietMs = () => performance.now() - window.lastLoud;
+    await window.until(() => quietMs() > QUIET_MS && quietMs() < 3 * QUIET_MS); // a pause begins
+    for (let number = 0; number < count; number += 1) {
+      window.press(" ");
+      const pressed = performance.now();
+      await window.until(() => window.lastLoud > pressed);
+      await window.until(() => quietMs() > QUIET_MS);
+      window.press(" ");
+    }
+  };
+""".replace("QUIET_MS", str(QUIET_MS))
 
 
 def pick_demo_clips(folder, count):
@@ -80,14 +101,15 @@ def turn_on_microphone(page):
     wait_for(page, "window.stream && !document.getElementById('record').disabled")
 
 
-def read_sentence(page):
-    """Record one sentence, from its pause before to that after it, by the space bar."""
-    wait_for(page, f"performance.now() - lastLoud > {QUIET_MS}")
-    page.keyboard.press("Space")
-    page.wait_for_selector("body.recording")
-    wait_for(page, f"lastLoud > {page.evaluate('performance.now()')}")
-    wait_for(page, f"performance.now() - lastLoud > {QUIET_MS}")
-    page.keyboard.press("Space")
+def read_sentences(page, count=1, *, turn_on=False):
+    """Record sentences one after the other, each from the pause before it to that after it.
+
+    Args:
+        page: to read to.
+        count: of sentences.
+        turn_on: whether to turn on the microphone, which plays the first clip then.
+    """
+    page.evaluate(f"(async () => {{ {'await turnOn();' if turn_on else ''} await read({count}); }})()")
 
 
 def record_silence(page):

@@ -5,7 +5,7 @@ import json
 import soundfile
 from helpers.reading import (
     likeness,
-    read_sentence,
+    read_sentences,
     record_silence,
     show_again,
     turn_on_microphone,
@@ -26,12 +26,10 @@ def journal(folder):
 
 def test_sentences_are_recorded_one_after_the_other_with_their_sound(open_reader, address, folder, clips):
     page = open_reader(address)
-    turn_on_microphone(page)
+    read_sentences(page, 3, turn_on=True)
     processing = ("echoCancellation", "noiseSuppression", "autoGainControl")
     assert [page.evaluate(f"wishes.audio.{name}") for name in processing] == [False] * 3
-    for count in (1, 2, 3):
-        read_sentence(page)
-        wait_for_states(page, "kept", count)
+    wait_for_states(page, "kept", 3)
     rows = journal(folder)
     assert [row["text"] for row in rows] == [clip.text for clip in clips[:3]]
     for row, clip in zip(rows, clips, strict=False):
@@ -53,9 +51,8 @@ def test_next_sentence_is_shown_before_the_answer_and_nothing_is_called_recorded
         page = open_reader(address)
         turn_on_microphone(page)
     # the server is gone
-    for number in (2, 3):
-        read_sentence(page)
-        page.wait_for_selector(f"{NUMBER}:text('Sentence {number}')")
+    read_sentences(page, 2)
+    assert page.inner_text(NUMBER) == "Sentence 3"
     page.wait_for_selector("#problem:text('Not yet on disk: 2')")
     assert page.locator(RECORDED).count() == 0
     assert page.locator("#list .state[data-state=sending]").count() == 2
@@ -88,14 +85,14 @@ def test_take_with_a_problem_comes_back_with_what_to_do_and_is_kept_if_the_reade
 def test_take_is_played_recorded_again_and_discarded(open_reader, address, folder):
     page = open_reader(address)
     turn_on_microphone(page)
-    read_sentence(page)
+    read_sentences(page)
     page.wait_for_selector(RECORDED, state="attached")
     page.keyboard.press("p")
     page.wait_for_selector("#play-text:text('Stop playing')")
     page.wait_for_selector("#play-text:text('Play the last')")
     page.keyboard.press("r")
     page.wait_for_selector(f"{NUMBER}:text('Sentence 1')")
-    read_sentence(page)
+    read_sentences(page)
     wait_until(lambda: len(journal(folder)) == 2)
     page.wait_for_selector("#state:text('')", state="attached")
     page.keyboard.press("ArrowLeft")
@@ -115,7 +112,7 @@ def test_take_in_doubt_is_offered_again_with_the_place_marked(open_reader, folde
     with recording_server(folder, prompts, check=lambda *_: differences) as address:
         page = open_reader(address)
         turn_on_microphone(page)
-        read_sentence(page)
+        read_sentences(page)
         page.wait_for_selector("#list .state[data-state=again]", state="attached")
         assert page.inner_text(NUMBER) == "Sentence 2"  # it does not interrupt
         page.keyboard.press("ArrowLeft")
@@ -163,7 +160,7 @@ def test_all_is_done_by_keyboard(open_reader, address):
 def test_end_has_what_was_recorded_and_the_next_commands(open_reader, address, folder):
     page = open_reader(address, permissions=["clipboard-read", "clipboard-write", "microphone"])
     turn_on_microphone(page)
-    read_sentence(page)
+    read_sentences(page)
     page.wait_for_selector(RECORDED, state="attached")
     page.click("#finish")
     page.wait_for_selector("#end", state="visible")
