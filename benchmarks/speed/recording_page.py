@@ -18,12 +18,7 @@ import numpy as np
 sys.path.append(str(Path(__file__).resolve().parents[2] / "tests"))  # for the reader
 
 from helpers.browser import chromium
-from helpers.reading import (
-    LISTEN,
-    pick_demo_clips,
-    wait_for_states,
-    write_microphone,
-)
+from helpers.reading import LISTEN, pick_demo_clips, read_sentences, wait_for_states, write_microphone
 from helpers.recording_server import record_process
 
 from benchmarks.common import show

@@ -14,8 +14,8 @@ from helpers.servers import LIMIT_S
 PAUSE_S = 3.0  # before each clip, in which a busy machine can press a key
 QUIET_MS = 700  # longer than pauses within a clip
 
-# keeps what the page asks of the microphone, and when it was last loud; `read` presses the space bar within the
-# page, since a busy machine may take longer than a pause for a key of Playwright
+# keeps what the page asks of the microphone, and when it was last loud; `read` presses the space bar within
+# the page, since a busy machine may take longer than a pause for a key of Playwright
 LISTEN = """
   const media = navigator.mediaDevices;
   const original = media?.getUserMedia.bind(media);
