@@ -44,7 +44,7 @@ def recording_server(folder, prompts, *, speakers=None, port=0, check=None, goal
 def record_process(*arguments):
     """Yield the link of `asr record`, once it answers, and end it by Ctrl-C."""
     command = [sys.executable, "-m", "asr", "record", *map(str, arguments), "--port", "0", "--no-browser"]
-    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as process:
         try:
             lines = iter(process.stdout.readline, "")
             yield next(found[0] for line in lines if (found := re.search(r"http://\S+", line)))

@@ -292,6 +292,7 @@ async function finishIfAsked() {
   isFinishing = false;
   try {
     end = await finish();
+    problem = null;
     show();
     byId("end-title").focus();
   } catch (error) {
@@ -317,6 +318,7 @@ async function load() {
   try {
     session = new Session(await getSession());
   } catch (error) {
+    if (session) return; // a later token was right
     fail(error);
     if (error.code !== "invalid_api_key") setTimeout(load, RETRY_MS);
     return;

@@ -62,7 +62,7 @@ export const WORDS = {
       "The server does not answer. Not yet on disk: {count}. Leave this page open: it sends them as soon as the server is back. You may read on.",
     tooShort: "That was too short to be a take.",
     errors: {
-      network: "The server does not answer. Start asr record again with the same folder; this page continues by itself.",
+      network: "The server does not answer. Start asr record again with the same folder, then try again.",
       invalid_api_key: "The key or token is missing or wrong. Open the whole link that you were given.",
       not_stored:
         "The server cannot write to its disk. Not yet on disk: {count}. Free some space there; the page sends them by itself. ({message})",
@@ -149,7 +149,7 @@ export const WORDS = {
     unsentGone: "服务没有应答。尚未存盘：{count} 条。请不要关闭本页，服务恢复后会自动发送，可以继续朗读。",
     tooShort: "时间太短，没有录下。",
     errors: {
-      network: "服务没有应答。请用同一目录重新启动 asr record，本页会自动继续。",
+      network: "服务没有应答。请用同一目录重新启动 asr record，然后再试。",
       invalid_api_key: "缺少密钥或令牌，或有误。请打开收到的完整链接。",
       not_stored: "服务无法写入磁盘。尚未存盘：{count} 条。请在那里腾出空间，本页会自动发送。（{message}）",
       microphoneInsecure:

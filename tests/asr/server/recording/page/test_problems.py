@@ -36,7 +36,7 @@ def test_page_asks_for_the_key_and_takes_that_of_the_link_out_of_the_address(ope
     with recording_server(folder, prompts, speakers=KEYS) as address:
         page = open_page(address)
         assert "Open the whole link" in problem_of(page)
-        assert "完整的链接" in problem_of(page, language="zh")
+        assert "完整链接" in problem_of(page, language="zh")
         page.fill("#token", "wrong")
         page.click("#token-form button")
         page.wait_for_selector("#problem", state="visible")
