@@ -1,7 +1,7 @@
 """Measures how many takes spoiled on purpose `asr record` finds, and how many good ones it refuses.
 
     python -m benchmarks.accuracy.takes MANIFEST [MANIFEST ...]
-    python -m benchmarks.accuracy.takes MANIFEST --run RUN --known MANIFEST
+    python -m benchmarks.accuracy.takes --run RUN --known MANIFEST
 
 A take is a clip of a manifest with what a key and a microphone add: 0.2 to 1 s of the clip's own room noise
 before and 0.15 to 1 s after it, in half of them the click of a key and in half a room; levels from -40 to
@@ -179,7 +179,7 @@ SPOILED: dict[str, Callable[[Take, np.random.Generator], Take]] = {
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure how many spoiled takes are found.")
-    parser.add_argument("manifests", type=Path, nargs="+", metavar="MANIFEST", help="clips of many voices")
+    parser.add_argument("manifests", type=Path, nargs="*", metavar="MANIFEST", help="clips of many voices")
     parser.add_argument("--run", type=Path, help="a run that knows the voices of --known")
     parser.add_argument("--known", type=Path, help="manifest of sentences that the run was not trained on")
     parser.add_argument("--good", type=int, default=NUM_GOOD, help="number of good takes")
@@ -187,11 +187,12 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1, help="of the choice of clips and of what is added")
     arguments = parser.parse_args()
     rng = np.random.default_rng(arguments.seed)
-    rows = acoustic_rows(arguments.manifests, arguments.good, arguments.spoiled, rng)
+    rows = {}
+    if arguments.manifests:
+        rows |= acoustic_rows(arguments.manifests, arguments.good, arguments.spoiled, rng)
     if arguments.run:
         recognizer = Recognizer.load(arguments.run, settings=DecoderSettings(), write_hanzi=False)
-        known = arguments.known or arguments.manifests[0]
-        rows |= text_rows(recognizer, known, arguments.good, arguments.spoiled, rng)
+        rows |= text_rows(recognizer, arguments.known, arguments.good, arguments.spoiled, rng)
     show("takes found to have a problem", rows)
 
 

@@ -4,9 +4,10 @@
     kept = samples[quality.start : quality.end]
 
 A take runs from key to key: it begins and ends with the noise of the room, perhaps with the click of a key.
-What silent and clipped mean is defined for the doctor of corpora as well (asr/audio/levels.py). The other
-limits are stricter than the doctor's, since a sentence is quickly read again: benchmarks/accuracy/takes.py
-measures what they find.
+What silent and clipped mean is defined for the doctor of corpora as well (asr/audio/levels.py). The
+level and the duration are judged more strictly than the doctor does, whose `quiet` is a peak below 1 % and
+whose durations are compared with those of the whole corpus: a sentence is quickly read again. The doctor
+measures no noise. benchmarks/accuracy/takes.py measures what these limits find.
 """
 
 from __future__ import annotations
@@ -84,7 +85,8 @@ def judge_take(
     speech_dbfs = 10 * math.log10(active_power(frame_powers(speech.spoken)) / INT16_SCALE**2 + 1e-12)
     snr_db = signal_to_noise_db(speech.waveform)
     expected_s = max(expected_duration_s(prompt) - 2 * MARGIN_S, MARGIN_S)
-    pace = len(speech.spoken) / SAMPLE_RATE_HZ / expected_s
+    spoken_s = len(speech.spoken) / SAMPLE_RATE_HZ
+    usual_s = usual_pace * expected_s
     num_flat = num_clipped(samples, sample_rate_hz)
     found: dict[ProblemKind, tuple[bool, str]] = {
         "clipped": (is_clipped(num_flat, len(samples)), f"{num_flat / len(samples):.2%}"),
@@ -92,12 +94,12 @@ def judge_take(
         "noisy": (snr_db < MIN_SNR_DB, f"{snr_db:.0f} dB"),
         "cut-start": (not speech.has_lead, ""),
         "cut-end": (not speech.has_tail, ""),
-        "short": (pace < SHORT * usual_pace, f"{pace * expected_s:.1f} s"),
-        "long": (pace * expected_s > LONG * usual_pace * expected_s + LONG_S, f"{pace * expected_s:.1f} s"),
+        "short": (spoken_s < SHORT * usual_s, f"{spoken_s:.1f} s"),
+        "long": (spoken_s > LONG * usual_s + LONG_S, f"{spoken_s:.1f} s"),
     }
     problems = tuple(TakeProblem(kind, detail) for kind, (is_so, detail) in found.items() if is_so)
     start, end = _kept(speech, sample_rate_hz, len(samples))
-    return TakeQuality(start, end, problems, speech_dbfs, snr_db, pace)
+    return TakeQuality(start, end, problems, speech_dbfs, snr_db, spoken_s / expected_s)
 
 
 def _without_speech(waveform: Waveform, level: float) -> TakeProblem:

@@ -108,7 +108,7 @@ def test_no_confirmed_take_is_lost_when_the_server_is_killed(tmp_path, num_takes
 
 
 def await_takes(people, number):
-    """Return once so many more takes are confirmed, or all people have finished."""
+    """Return once a number of further takes is confirmed, or all people have finished."""
     wanted = number + sum(len(person.confirmed) for person in people)
     deadline = time.monotonic() + LIMIT_S
     while sum(len(person.confirmed) for person in people) < wanted and time.monotonic() < deadline:

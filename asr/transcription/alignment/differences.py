@@ -34,8 +34,9 @@ Kind: TypeAlias = Literal["missing", "other", "extra"]
 Float32 = npt.NDArray[np.float32]
 Ids = npt.NDArray[np.int64]
 
-# natural logarithms of likelihood ratios, chosen with benchmarks/accuracy/takes.py
-MIN_MARGINS: dict[Kind, float] = {"missing": 5.0, "other": 5.0, "extra": 5.0}
+# A place counts if its margin is above MIN_MARGIN, and this for each token: more where as many tokens were
+# recognized as there are in the text, since models mistake sounds for similar ones.
+MIN_MARGIN, MIN_OF_TOKEN, MIN_OF_SUBSTITUTED = 3.0, 2.5, 5.0
 LEAST_PROBABLE = 1e-30  # of a frame, whose logarithm is finite
 
 
@@ -73,7 +74,13 @@ def differences(recognizer: Recognizer, waveform: Waveform, tokens: Sequence[str
 
 def sure_differences(proposed: Iterable[Difference]) -> tuple[Difference, ...]:
     """Return the differences whose margin is high enough to doubt what was said."""
-    return tuple(one for one in proposed if one.margin >= MIN_MARGINS[one.kind])
+    return tuple(one for one in proposed if one.margin >= _least_margin(one))
+
+
+def _least_margin(difference: Difference) -> float:
+    num_recognized, num_written = len(difference.recognized.split()), difference.end - difference.start
+    of_token = MIN_OF_SUBSTITUTED if num_recognized == num_written else MIN_OF_TOKEN
+    return MIN_MARGIN + of_token * max(num_recognized, num_written)
 
 
 def proposed_differences(
