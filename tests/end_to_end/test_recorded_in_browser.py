@@ -60,7 +60,8 @@ def test_sentences_read_to_the_page_are_a_corpus_to_train_on(tmp_path, capsys, m
     assert recorded.keys() == {clip.text for clip in clips}
     for clip in clips:
         take = recorded[clip.text]
-        assert take.tokens == clip.tokens
+        # their tones are those of the text, the clip's those that were spoken
+        assert [token[:-1] for token in take.tokens] == [token[:-1] for token in clip.tokens]
         assert likeness(read_audio(take.audio_path), read_audio(clip.audio_path)) > 0.9
 
     monkeypatch.chdir(tmp_path)
