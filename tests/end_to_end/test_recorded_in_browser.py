@@ -67,7 +67,14 @@ def test_sentences_read_to_the_page_are_a_corpus_to_train_on(tmp_path, capsys, m
     monkeypatch.chdir(tmp_path)
     capsys.readouterr()
     assert main([*words_of(doctor, "doctor"), "--json", "found.json"]) == 0
-    assert json.loads((tmp_path / "found.json").read_text())["findings"] == []
-    settings = ["train.epochs=1", "train.batch_s=6.0", f"train.runs_dir={tmp_path / 'runs'}"]
+    # ten sentences of one person cannot do without warnings, none of which is about sound or text
+    findings = json.loads((tmp_path / "found.json").read_text())["findings"]
+    assert {one["code"] for one in findings} <= {"shared-speaker", "unseen-token", "resampled"}
+    settings = [
+        "train.init_from=",
+        "train.epochs=1",
+        "train.batch_s=6.0",
+        f"train.runs_dir={tmp_path / 'runs'}",
+    ]
     assert main([*words_of(train, "train"), *settings]) == 0
     assert list((tmp_path / "runs").glob("*/checkpoints/*"))
