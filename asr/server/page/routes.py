@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import functools
 import json
-import mimetypes
 from collections.abc import AsyncGenerator, AsyncIterator
 from contextlib import ExitStack, aclosing
-from importlib.resources import files
 from typing import Any
 
 from starlette.requests import Request
@@ -16,6 +14,7 @@ from starlette.routing import BaseRoute, Route
 
 from asr.base.version import __version__
 from asr.server.page.examples import example_calls
+from asr.server.page.files import HEADERS, file_route
 from asr.server.page.transcript import segment_fields, transcript_files
 from asr.server.protocols.openai_http import error_fields, file_of
 from asr.server.requests.gate import PAGE_FOLDER
@@ -28,25 +27,6 @@ from asr.server.service import RecognitionService
 from asr.server.streaming_response import recognized_progressively
 from asr.transcription.transcript import Segment, Transcript
 
-SECURITY_POLICY = "; ".join(
-    (
-        "default-src 'none'",
-        "script-src 'self'",
-        "style-src 'self'",
-        "img-src 'self'",
-        "connect-src 'self'",
-        "media-src blob:",
-        "base-uri 'none'",
-        "form-action 'none'",
-        "frame-ancestors 'none'",
-    )
-)
-HEADERS = {
-    "Content-Security-Policy": SECURITY_POLICY,
-    "Cache-Control": "no-cache",
-    "Referrer-Policy": "no-referrer",
-    "X-Content-Type-Options": "nosniff",
-}
 LINES = "application/x-ndjson"
 
 
@@ -57,7 +37,6 @@ def page_routes(service: RecognitionService, *, needs_token: bool) -> list[BaseR
         service: recognizes.
         needs_token: whether clients must send a token.
     """
-    contents = {file.name: file.read_bytes() for file in (files(__package__) / "static").iterdir()}
 
     async def page(request: Request) -> Response:
         from asr.pages.page import render
@@ -73,12 +52,6 @@ def page_routes(service: RecognitionService, *, needs_token: bool) -> list[BaseR
         }
         return HTMLResponse(render(__package__, "home.html", **values), headers=HEADERS)
 
-    async def file(request: Request) -> Response:
-        name = request.path_params["name"]
-        if name not in contents:
-            raise RefusalError(404, "not_found", f"the page has no file {name!r:.40}")
-        return Response(contents[name], headers=HEADERS, media_type=mimetypes.guess_type(name)[0])
-
     async def transcribe(request: Request) -> Response:
         with ExitStack() as stack:
             ticket = stack.enter_context(service.admission.ticket())
@@ -93,7 +66,7 @@ def page_routes(service: RecognitionService, *, needs_token: bool) -> list[BaseR
     return [
         Route("/", page, methods=["GET"]),
         Route(f"{PAGE_FOLDER}transcribe", transcribe, methods=["POST"]),
-        Route(f"{PAGE_FOLDER}{{name}}", file, methods=["GET"]),
+        file_route(__package__),
     ]
 
 

@@ -11,6 +11,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.types import ASGIApp
 
 from asr.server.protocols.health import operator_routes
+from asr.server.recording.page.routes import recording_page_routes
 from asr.server.recording.routes import recording_routes
 from asr.server.recording.service import RecordingService
 from asr.server.requests.gate import AccessMiddleware
@@ -24,7 +25,7 @@ def make_recording_app(service: RecordingService, origins: Collection[str] = ())
         service: answers.
         origins: sites as which the server is known, besides its own address.
     """
-    routes = [*operator_routes(service), *recording_routes(service)]
+    routes = [*operator_routes(service), *recording_routes(service), *recording_page_routes()]
     handlers = {RefusalError: _refused, HTTPException: _no_route, Exception: _failed}
     app = Starlette(routes=routes, exception_handlers=handlers)  # type: ignore[arg-type]
     return AccessMiddleware(app, service.limits, service.metrics, refusal_of, service.keys, origins)

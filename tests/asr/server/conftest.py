@@ -76,3 +76,29 @@ def slow_reading():
     reading = SlowReading()
     yield reading
     reading.go_on.set()
+
+
+@pytest.fixture
+def open_page(browser):
+    """Return a function that opens an address in a fresh window; problems of its scripts fail the test."""
+    contexts, problems = [], []
+
+    def opened(address, width=1280, script="", **options):
+        context = browser.new_context(
+            viewport={"width": width, "height": 900}, **{"locale": "en-GB", **options}
+        )
+        context.set_default_timeout(60_000)
+        contexts.append(context)
+        context.add_init_script(script)
+        page = context.new_page()
+        page.on("pageerror", lambda error: problems.append(str(error)))
+        page.on("console", lambda line: line.type == "error" and problems.append(line.text))
+        page.goto(address)
+        page.wait_for_selector("body[data-ready]", state="attached")
+        return page
+
+    yield opened
+    for context in contexts:
+        context.close()
+    asked_for = ("status of 4", "ERR_CONNECTION_REFUSED", "ERR_EMPTY_RESPONSE")  # by tests
+    assert not [problem for problem in problems if not any(part in problem for part in asked_for)]

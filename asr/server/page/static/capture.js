@@ -1,11 +1,11 @@
 // Hands the samples of a microphone to the page, in pieces; it runs in the thread of the browser's audio.
 
-const PIECE_SAMPLES = 4096;
+const PIECE_SAMPLES = 4096; // unless the page asks for others
 
 class Capture extends AudioWorkletProcessor {
-  constructor() {
+  constructor({ processorOptions }) {
     super();
-    this.piece = new Float32Array(PIECE_SAMPLES);
+    this.piece = new Float32Array(processorOptions?.pieceSamples ?? PIECE_SAMPLES);
     this.filled = 0;
     this.ended = false;
     this.port.onmessage = () => {
@@ -19,7 +19,7 @@ class Capture extends AudioWorkletProcessor {
     for (const sample of samples ?? []) {
       this.piece[this.filled] = sample;
       this.filled += 1;
-      if (this.filled === PIECE_SAMPLES) {
+      if (this.filled === this.piece.length) {
         this.port.postMessage(this.piece.slice());
         this.filled = 0;
       }

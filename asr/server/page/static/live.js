@@ -1,6 +1,6 @@
 // Shows what is said while it is said, by the protocol of Vosk: each message of samples gets one answer.
 
-import { tokenProtocols } from "./server.js";
+import { tokenProtocols } from "./token.js";
 
 export class LiveText {
   // onText receives all that was said until now, whenever it changes.

@@ -3,8 +3,11 @@
 import { Player, clockText } from "./player.js";
 import { LiveText } from "./live.js";
 import { Recorder } from "./recorder.js";
-import { needsToken, setToken, transcribe } from "./server.js";
-import { errorText, lengthText, showTexts, text, useOtherLanguage } from "./texts.js";
+import { copyText } from "./clipboard.js";
+import { showTexts, text, useOtherLanguage } from "./language.js";
+import { needsToken, transcribe } from "./server.js";
+import { errorText, lengthText } from "./texts.js";
+import { setToken } from "./token.js";
 import { Transcript } from "./transcript.js";
 
 const byId = (id) => document.getElementById(id);
@@ -135,23 +138,9 @@ async function toggleRecording() {
 }
 
 async function copy() {
-  try {
-    await navigator.clipboard.writeText(transcript.text);
-  } catch {
-    copyBySelection(transcript.text);
-  }
+  await copyText(transcript.text);
   byId("copy").textContent = text("copied");
   setTimeout(() => (byId("copy").textContent = text("copy")), 1500);
-}
-
-// Pages that came by http from another machine have no clipboard.
-function copyBySelection(words) {
-  const area = document.createElement("textarea");
-  area.value = words;
-  document.body.append(area);
-  area.select();
-  document.execCommand("copy");
-  area.remove();
 }
 
 function download(suffix) {

@@ -1,27 +1,33 @@
-// Records from the microphone.
+// Opens the microphone, and records from it.
 
-export class Recorder {
-  // onSamples receives each piece as Float32Array.
-  constructor(onSamples) {
+const { AudioContext = globalThis.webkitAudioContext } = globalThis; // the name in older versions of Safari
+
+export class Microphone {
+  // onSamples receives each piece as Float32Array; onLost is called when the device goes away.
+  constructor(onSamples, onLost = () => {}) {
     this.onSamples = onSamples;
-    this.pieces = [];
+    this.onLost = onLost;
   }
 
-  // The browser asks the person; it throws a DOMException if it may not or cannot record.
-  async start() {
-    this.stream = await navigator.mediaDevices.getUserMedia({ audio: { channelCount: 1 } });
+  // The browser asks the person; it throws a DOMException if it may not or cannot record. wishes are constraints of
+  // the track, pieceSamples the length of each piece. Safari needs a touch or a key for this.
+  async open(wishes = {}, pieceSamples = undefined) {
+    this.context = new AudioContext();
     try {
-      this.context = new AudioContext();
+      this.stream = await navigator.mediaDevices.getUserMedia({ audio: { channelCount: 1, ...wishes } });
+      await this.context.resume();
       await this.context.audioWorklet.addModule(new URL("capture.js", import.meta.url));
-      this.capture = new AudioWorkletNode(this.context, "capture", { numberOfOutputs: 0 });
+      const options = { numberOfOutputs: 0, processorOptions: { pieceSamples } };
+      this.capture = new AudioWorkletNode(this.context, "capture", options);
       this.ended = new Promise((resolve) => {
         this.capture.port.onmessage = ({ data }) => {
-          if (data === null) return resolve();
-          this.pieces.push(data);
-          this.onSamples(data);
+          if (data === null) resolve();
+          else this.onSamples(data);
         };
       });
-      this.context.createMediaStreamSource(this.stream).connect(this.capture);
+      this.source = this.context.createMediaStreamSource(this.stream); // Firefox stops one that nothing refers to
+      this.source.connect(this.capture);
+      for (const track of this.stream.getTracks()) track.addEventListener("ended", this.onLost);
     } catch (error) {
       this.release();
       throw error;
@@ -32,17 +38,41 @@ export class Recorder {
     return this.context.sampleRate;
   }
 
-  // Return the recording as a WAV file.
-  async stop() {
+  // Wait for the last samples, and let the device go.
+  async close() {
     this.capture.port.postMessage("end");
     await this.ended;
     this.release();
-    return wavFile(this.pieces, this.rateHz);
   }
 
   release() {
-    for (const track of this.stream.getTracks()) track.stop();
+    for (const track of this.stream?.getTracks() ?? []) track.stop();
     this.context?.close();
+  }
+}
+
+export class Recorder {
+  // onSamples receives each piece as Float32Array.
+  constructor(onSamples) {
+    this.pieces = [];
+    this.microphone = new Microphone((samples) => {
+      this.pieces.push(samples);
+      onSamples(samples);
+    });
+  }
+
+  async start() {
+    await this.microphone.open();
+  }
+
+  get rateHz() {
+    return this.microphone.rateHz;
+  }
+
+  // Return the recording as a WAV file.
+  async stop() {
+    await this.microphone.close();
+    return wavFile(this.pieces, this.rateHz);
   }
 }
 

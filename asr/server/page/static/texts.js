@@ -1,4 +1,6 @@
-// The words of the page in each language, and the choice between them.
+// The words of the page in each language.
+
+import { filled, text, useTexts } from "./language.js";
 
 const TEXTS = {
   en: {
@@ -103,26 +105,7 @@ const TEXTS = {
   },
 };
 
-const STORED = "polyphone-language";
-let language = stored() ?? preferred();
-
-function stored() {
-  try {
-    const found = localStorage.getItem(STORED);
-    return found in TEXTS ? found : null;
-  } catch {
-    return null; // the browser forbids it
-  }
-}
-
-function preferred() {
-  const known = navigator.languages.map((tag) => tag.slice(0, 2).toLowerCase());
-  return known.find((tag) => tag in TEXTS) ?? "en";
-}
-
-export function text(name) {
-  return TEXTS[language][name];
-}
+useTexts(TEXTS);
 
 // How long the longest recording may be.
 export function lengthText(seconds) {
@@ -131,29 +114,6 @@ export function lengthText(seconds) {
 
 // The sentence for an error; values fill its {places}.
 export function errorText(code, values) {
-  const { errors } = TEXTS[language];
-  return (errors[code] ?? errors.other).replace(/\{(\w+)\}/g, (_, name) => values[name] ?? "");
-}
-
-export function useOtherLanguage() {
-  language = language === "en" ? "zh" : "en";
-  try {
-    localStorage.setItem(STORED, language);
-  } catch {
-    // it holds until the page is closed
-  }
-  showTexts();
-}
-
-export function showTexts() {
-  document.documentElement.lang = language === "zh" ? "zh-CN" : "en";
-  for (const element of document.querySelectorAll("[data-text]")) {
-    element.textContent = text(element.dataset.text);
-  }
-  for (const element of document.querySelectorAll("[data-label]")) {
-    element.setAttribute("aria-label", text(element.dataset.label));
-  }
-  const button = document.getElementById("language");
-  button.textContent = text("other");
-  button.lang = language === "en" ? "zh" : "en";
+  const errors = text("errors");
+  return filled(errors[code] ?? errors.other, values);
 }

@@ -1,6 +1,6 @@
 // Shows a transcript: what is written over how it is read, by segments with their times.
 
-import { text } from "./texts.js";
+import { text } from "./language.js";
 import { clockText } from "./player.js";
 
 const LEVELS = [0.5, 0.7, 0.9]; // of confidence, from which the next colour begins
