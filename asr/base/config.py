@@ -46,6 +46,7 @@ class OneOf(NamedTuple):
     names: Collection[str]
 
 
+_Layer = tuple[str, dict[str, Any]]  # the file (or override) and its table
 AtLeast1 = Annotated[int, Range(1, 10**9)]
 Count = Annotated[int, Range(0, 10**9)]
 Share = Annotated[float, Range(0.0, 1.0)]
@@ -311,6 +312,26 @@ BEFORE_THEIR_KEYS = Config(
 )
 """Values of keys for configurations written before the keys existed."""
 
+TUNING_RATE = 0.1  # of the network's own learning rate
+RECIPE: _Layer = (
+    "train.init_from",
+    {
+        "augment": {
+            "speed_min": 0.9,
+            "speed_max": 1.1,
+            "frequency_warp": 0.0,
+            "frequency_masks": 2,
+            "frequency_mask_bands": 10,
+        },
+        "train": {"epochs": 25, "learning_rate": 0, "weight_decay": 0.05, "flat_start": 0.0},
+    },
+)
+"""Settings of a run that starts from the weights of another, where the user has set no others.
+
+The usual ones, which find weights from random ones, undo what the other run has learned:
+docs/guides/how-much-data.md has the figures.
+"""
+
 
 def load_config(config: str | Path, overrides: Sequence[str] = (), defaults: Config | None = None) -> Config:
     """Return the configuration of a TOML file and what it extends, with some of its settings replaced.
@@ -324,13 +345,32 @@ def load_config(config: str | Path, overrides: Sequence[str] = (), defaults: Con
         UserError: a file is missing or is not TOML, or a key or a value is not valid.
     """
     path = config if isinstance(config, Path) else find_config(config)
-    loaded = _apply(defaults or Config(), _read_toml(path, ()))
-    for override in overrides:
-        loaded = _apply(loaded, [(f"`overrides={override}`", _parse_override(override))])
+    layers = _read_toml(path, ())
+    own = [layer for layer in layers if BUILT_IN.resolve() not in Path(layer[0]).resolve().parents]
+    set_here = [(f"`overrides={override}`", _parse_override(override)) for override in overrides]
+    loaded = _apply(defaults or Config(), [*layers, *set_here])
+    tunes = bool(loaded.train.init_from) and defaults is None
+    if tunes:  # what the user has set is applied once more, after what suits the other run
+        loaded = _apply(loaded, [*_layers_of_parent(loaded.train.init_from), RECIPE, *own, *set_here])
     if loaded.train.learning_rate:
         return loaded
-    rate = OWN_RATES.get(loaded.model.family, OWN_RATE)  # with which its network learns well
+    rate = own_learning_rate(loaded.model.family, tunes)
     return dataclasses.replace(loaded, train=dataclasses.replace(loaded.train, learning_rate=rate))
+
+
+def own_learning_rate(family: str, tunes: bool) -> float:
+    """Return the rate with which a network learns well, from nothing or from the weights of another run."""
+    rate = OWN_RATES.get(family, OWN_RATE)
+    return round(TUNING_RATE * rate, 9) if tunes else rate
+
+
+def _layers_of_parent(init_from: str) -> list[_Layer]:
+    """Return the features and the network of the run to start from; nothing where it has no configuration."""
+    path = Path(init_from) / "config.toml"
+    if not path.is_file():
+        return []  # which is an error when the weights are loaded
+    parent = _apply(BEFORE_THEIR_KEYS, _read_toml(path, ()))
+    return [(str(path), {"features": vars(parent.features), "model": vars(parent.model)})]
 
 
 def find_config(name: str) -> Path:
@@ -384,9 +424,6 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
         return tomllib.loads("\n".join(read_lines(path, what)))
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"{path}: not valid TOML: {error}") from None
-
-
-_Layer = tuple[str, dict[str, Any]]  # the file (or override) and its table
 
 
 def _read_toml(path: Path, seen: tuple[Path, ...]) -> list[_Layer]:

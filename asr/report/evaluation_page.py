@@ -45,6 +45,7 @@ def write_report(
     scores: Sequence[Score],
     review: LabelReview,
     metrics: Sequence[EpochMetrics] = (),
+    start_error: float | None = None,
     config_toml: str = "",
     token_counts: Mapping[str, int] | None = None,
     tones: str = "",
@@ -61,6 +62,7 @@ def write_report(
         scores: error rates of the evaluation, from `asr.evaluation.scores.scores_of`.
         review: labels that are probably wrong, from `asr.evaluation.labels.label_review.review_labels`.
         metrics: of every epoch; none for an evaluation without a run's history.
+        start_error: dev error before training, of a run that starts from the weights of another.
         config_toml: the resolved configuration.
         token_counts: how often each token is in the training set; None if unknown.
         advice: what would lower the errors, a paragraph each.
@@ -81,7 +83,7 @@ def write_report(
         set_name=set_name,
         unit=unit,
         headlines=_headlines(unit, set_name, evaluation.edits, scores),
-        facts=_facts(unit, evaluation, scored, metrics),
+        facts=_facts(unit, evaluation, scored, metrics, start_error),
         composition=_composition(evaluation.edits),
         advice=advice,
         curves=curves(metrics, unit),
@@ -108,7 +110,11 @@ def _headlines(unit: str, set_name: str, edits: EditCounts, scores: Sequence[Sco
 
 
 def _facts(
-    unit: str, evaluation: Evaluation, scored: Sequence[Scored], metrics: Sequence[EpochMetrics]
+    unit: str,
+    evaluation: Evaluation,
+    scored: Sequence[Scored],
+    metrics: Sequence[EpochMetrics],
+    start_error: float | None,
 ) -> dict[str, str]:
     """Return the figures that explain the error rate, by name."""
     right = sum(s.edits.errors == 0 for s in scored)
@@ -124,12 +130,15 @@ def _facts(
     if metrics:
         speed = throughput(metrics)
         best = best_first(metrics)[0]
+        none = "none" if start_error is None else "0"
         facts |= {
-            "chosen epoch": f"{chosen_epoch(metrics) or 'none'} of {metrics[-1].epoch}",
+            "chosen epoch": f"{chosen_epoch(metrics) or none} of {metrics[-1].epoch}",
             "best epoch": f"{best.epoch}, {percent(best.dev_error)} on dev",
             "training": duration(metrics[-1].train_s),
             "throughput": f"{speed:,.0f}× real time",
         }
+    if start_error is not None:
+        facts["before training"] = f"{percent(start_error)} on dev"
     return facts
 
 

@@ -59,6 +59,7 @@ def advice_about(evaluated: EvaluatedRun) -> list[str]:
         test=None if is_dev or is_train else evaluated.evaluation.edits,
         resume=resume_command(run.directory),
         starts_from_trained=bool(config.train.init_from),
+        start_error=run.start_error(),
     )
     if is_dev and not data.test:
         lines.insert(
@@ -89,6 +90,7 @@ def write_report_files(evaluated: EvaluatedRun, page: Path) -> ReportFiles:
         scores=evaluated.scores,
         review=evaluated.review,
         metrics=run.metrics(),
+        start_error=run.start_error(),
         token_counts=run.token_counts(),
         config_toml=dump_config(run.config()),
         tones=tones_of(record),
