@@ -346,12 +346,11 @@ def load_config(config: str | Path, overrides: Sequence[str] = (), defaults: Con
     """
     path = config if isinstance(config, Path) else find_config(config)
     layers = _read_toml(path, ())
-    own = [layer for layer in layers if BUILT_IN.resolve() not in Path(layer[0]).resolve().parents]
     set_here = [(f"`overrides={override}`", _parse_override(override)) for override in overrides]
     loaded = _apply(defaults or Config(), [*layers, *set_here])
     tunes = bool(loaded.train.init_from) and defaults is None
-    if tunes:  # what the user has set is applied once more, after what suits the other run
-        loaded = _apply(loaded, [*_layers_of_parent(loaded.train.init_from), RECIPE, *own, *set_here])
+    if tunes:
+        loaded = _apply(loaded, [*_fine_tuning_layers(loaded.train.init_from, layers), *set_here])
     if loaded.train.learning_rate:
         return loaded
     rate = own_learning_rate(loaded.model.family, tunes)
@@ -364,13 +363,18 @@ def own_learning_rate(family: str, tunes: bool) -> float:
     return round(TUNING_RATE * rate, 9) if tunes else rate
 
 
-def _layers_of_parent(init_from: str) -> list[_Layer]:
-    """Return the features and the network of the run to start from; nothing where it has no configuration."""
-    path = Path(init_from) / "config.toml"
-    if not path.is_file():
-        return []  # which is an error when the weights are loaded
-    parent = _apply(BEFORE_THEIR_KEYS, _read_toml(path, ()))
-    return [(str(path), {"features": vars(parent.features), "model": vars(parent.model)})]
+def _fine_tuning_layers(init_from: str, layers: list[_Layer]) -> list[_Layer]:
+    """Return the features and the network of the run to start from, the recipe, and the user's own layers.
+
+    Neither a built-in configuration nor that of the other run is the user's own.
+    """
+    stored = Path(init_from) / "config.toml"
+    others = {stored.resolve(), *BUILT_IN.resolve().glob("*.toml")}
+    own = [layer for layer in layers if Path(layer[0]).resolve() not in others]
+    if not stored.is_file():
+        return [RECIPE, *own]  # the error comes when weights are loaded
+    parent = _apply(BEFORE_THEIR_KEYS, _read_toml(stored, ()))
+    return [(str(stored), {"features": vars(parent.features), "model": vars(parent.model)}), RECIPE, *own]
 
 
 def find_config(name: str) -> Path:
