@@ -221,7 +221,7 @@ class TrainConfig:
     # adamw, adam, sgd (with Nesterov momentum of 0.9), lion or adafactor.
     optimizer: Literal["adamw", "adam", "sgd", "lion", "adafactor"] = "adamw"
     # Peak learning rate, reached at the end of the warm-up; 0 for the network's own: 1e-3 of a Conformer and
-    # 3e-3 of the others.
+    # 3e-3 of the others, with `init_from` a tenth of it.
     learning_rate: Annotated[float, Range(0.0, 1e9)] = 2e-3
     # Length of the warm-up, as a share of all steps.
     warmup_share: Share = 0.1
@@ -263,6 +263,9 @@ class TrainConfig:
     # to decode with. 0 for the weights themselves.
     ema_decay: Annotated[float, Range(0.0, 0.999999)] = 0.0
     # Start from the weights of another run, "runs/other": layers that match are copied, the rest are listed.
+    # [features] and [model] are then that run's, and augmentation, learning rate, epochs, weight decay and flat
+    # start suit fine-tuning, except for the settings in your own file and those after `--set`. Its weights are
+    # epoch 0: an epoch with more errors on dev is not chosen.
     init_from: str = ""
     # Names of layers that are not trained, separated by commas; * is a wildcard: "stage0, stage1/*".
     freeze: str = ""
