@@ -9,7 +9,13 @@ from asr.base.errors import UserError
 from asr.runs.checkpoint import read_checkpoint
 from asr.runs.run import Run
 
-LEARNED = ["train.epochs=60", "train.learning_rate=0.01", "train.batch_s=20.0", "augment.frequency_masks=0"]
+LEARNED = [
+    "train.epochs=20",
+    "train.learning_rate=0.01",
+    "train.batch_s=4.0",
+    "train.tensorboard_utterances=0",
+    "augment.frequency_masks=0",
+]
 
 
 @pytest.fixture(scope="module")
