@@ -263,9 +263,9 @@ class TrainConfig:
     # to decode with. 0 for the weights themselves.
     ema_decay: Annotated[float, Range(0.0, 0.999999)] = 0.0
     # Start from the weights of another run, "runs/other": layers that match are copied, the rest are listed.
-    # [features] and [model] are then that run's, and augmentation, learning rate, epochs, weight decay and flat
-    # start suit fine-tuning, except for the settings in your own file and those after `--set`. Its weights are
-    # epoch 0: an epoch with more errors on dev is not chosen.
+    # [features] and [model] are then that run's, and augmentation, learning rate, epochs, weight decay and
+    # flat start suit fine-tuning, except for the settings in your own file and those after `--set`. Its
+    # weights are epoch 0: an epoch with more errors on dev is not chosen.
     init_from: str = ""
     # Names of layers that are not trained, separated by commas; * is a wildcard: "stage0, stage1/*".
     freeze: str = ""
