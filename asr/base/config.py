@@ -53,6 +53,7 @@ class Checked(NamedTuple):
     check: Callable[[str], object]
 
 
+_Layer = tuple[str, dict[str, Any]]  # the file (or override) and its table
 AtLeast1 = Annotated[int, Range(1, 10**9)]
 Count = Annotated[int, Range(0, 10**9)]
 Share = Annotated[float, Range(0.0, 1.0)]
@@ -228,7 +229,7 @@ class TrainConfig:
     # adamw, adam, sgd (with Nesterov momentum of 0.9), lion or adafactor.
     optimizer: Literal["adamw", "adam", "sgd", "lion", "adafactor"] = "adamw"
     # Peak learning rate, reached at the end of the warm-up; 0 for the network's own: 1e-3 of a Conformer and
-    # 3e-3 of the others.
+    # 3e-3 of the others, with `init_from` a tenth of it.
     learning_rate: Annotated[float, Range(0.0, 1e9)] = 2e-3
     # Length of the warm-up, as a share of all steps.
     warmup_share: Share = 0.1
@@ -270,6 +271,9 @@ class TrainConfig:
     # to decode with. 0 for the weights themselves.
     ema_decay: Annotated[float, Range(0.0, 0.999999)] = 0.0
     # Start from the weights of another run, "runs/other": layers that match are copied, the rest are listed.
+    # [features] and [model] are then that run's, and augmentation, learning rate, epochs, weight decay and
+    # flat start suit fine-tuning, except for the settings in your own file and those after `--set`. Its
+    # weights are epoch 0: an epoch with more errors on dev is not chosen.
     init_from: str = ""
     # Names of layers that are not trained, separated by commas; * is a wildcard: "stage0, stage1/*".
     freeze: str = ""
@@ -319,6 +323,26 @@ BEFORE_THEIR_KEYS = Config(
 )
 """Values of keys for configurations written before the keys existed."""
 
+TUNING_RATE = 0.1  # of the network's own learning rate
+RECIPE: _Layer = (
+    "train.init_from",
+    {
+        "augment": {
+            "speed_min": 0.9,
+            "speed_max": 1.1,
+            "frequency_warp": 0.0,
+            "frequency_masks": 2,
+            "frequency_mask_bands": 10,
+        },
+        "train": {"epochs": 25, "learning_rate": 0, "weight_decay": 0.05, "flat_start": 0.0},
+    },
+)
+"""Settings of a run that starts from the weights of another, where the user has set no others.
+
+The usual ones, which find weights from random ones, undo what the other run has learned:
+docs/guides/how-much-data.md has the figures.
+"""
+
 
 def load_config(config: str | Path, overrides: Sequence[str] = (), defaults: Config | None = None) -> Config:
     """Return the configuration of a TOML file and what it extends, with some of its settings replaced.
@@ -332,13 +356,36 @@ def load_config(config: str | Path, overrides: Sequence[str] = (), defaults: Con
         UserError: a file is missing or is not TOML, or a key or a value is not valid.
     """
     path = config if isinstance(config, Path) else find_config(config)
-    loaded = _apply(defaults or Config(), _read_toml(path, ()))
-    for override in overrides:
-        loaded = _apply(loaded, [(f"`overrides={override}`", _parse_override(override))])
+    layers = _read_toml(path, ())
+    set_here = [(f"`overrides={override}`", _parse_override(override)) for override in overrides]
+    loaded = _apply(defaults or Config(), [*layers, *set_here])
+    tunes = bool(loaded.train.init_from) and defaults is None
+    if tunes:
+        loaded = _apply(loaded, [*_fine_tuning_layers(loaded.train.init_from, layers), *set_here])
     if loaded.train.learning_rate:
         return loaded
-    rate = OWN_RATES.get(loaded.model.family, OWN_RATE)  # with which its network learns well
+    rate = own_learning_rate(loaded.model.family, tunes)
     return dataclasses.replace(loaded, train=dataclasses.replace(loaded.train, learning_rate=rate))
+
+
+def own_learning_rate(family: str, tunes: bool) -> float:
+    """Return the rate with which a network learns well, from nothing or from the weights of another run."""
+    rate = OWN_RATES.get(family, OWN_RATE)
+    return round(TUNING_RATE * rate, 9) if tunes else rate
+
+
+def _fine_tuning_layers(init_from: str, layers: list[_Layer]) -> list[_Layer]:
+    """Return the features and the network of the run to start from, the recipe, and the user's own layers.
+
+    Neither a built-in configuration nor that of the other run is the user's own.
+    """
+    stored = Path(init_from) / "config.toml"
+    others = {stored.resolve(), *BUILT_IN.resolve().glob("*.toml")}
+    own = [layer for layer in layers if Path(layer[0]).resolve() not in others]
+    if not stored.is_file():
+        return [RECIPE, *own]  # the error comes when weights are loaded
+    parent = _apply(BEFORE_THEIR_KEYS, _read_toml(stored, ()))
+    return [(str(stored), {"features": vars(parent.features), "model": vars(parent.model)}), RECIPE, *own]
 
 
 def find_config(name: str) -> Path:
@@ -392,9 +439,6 @@ def read_toml(path: Path, what: str) -> dict[str, Any]:
         return tomllib.loads("\n".join(read_lines(path, what)))
     except tomllib.TOMLDecodeError as error:
         raise UserError(f"{path}: not valid TOML: {error}") from None
-
-
-_Layer = tuple[str, dict[str, Any]]  # the file (or override) and its table
 
 
 def _read_toml(path: Path, seen: tuple[Path, ...]) -> list[_Layer]:

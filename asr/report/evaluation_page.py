@@ -45,12 +45,14 @@ class ReportedRun:
         metrics: of every epoch; none for an evaluation without a run's history.
         config_toml: the resolved configuration.
         token_counts: how often each token is in the training set; empty if unknown.
+        start_error: dev error before training, of a run that starts from the weights of another.
     """
 
     name: str
     metrics: Sequence[EpochMetrics] = ()
     config_toml: str = ""
     token_counts: Mapping[str, int] = field(default_factory=dict)
+    start_error: float | None = None
 
 
 @dataclass(frozen=True)
@@ -104,7 +106,7 @@ def write_report(
         set_name=tested.name,
         unit=unit,
         headlines=_headlines(unit, tested.name, evaluation.edits, scores),
-        facts=_facts(unit, evaluation, scored, run.metrics),
+        facts=_facts(unit, evaluation, scored, run),
         composition=_composition(evaluation.edits),
         advice=advice,
         curves=curves(run.metrics, unit),
@@ -132,9 +134,7 @@ def _headlines(unit: str, set_name: str, edits: EditCounts, scores: Sequence[Sco
     return [*headlines, *((percent(s.total.rate), f"{s.name} error rate, as written") for s in written)]
 
 
-def _facts(
-    unit: str, evaluation: Evaluation, scored: Sequence[Scored], metrics: Sequence[EpochMetrics]
-) -> dict[str, str]:
+def _facts(unit: str, evaluation: Evaluation, scored: Sequence[Scored], run: ReportedRun) -> dict[str, str]:
     """Return the figures that explain the error rate, by name."""
     right = sum(s.edits.errors == 0 for s in scored)
     speakers = {s.utterance.speaker for s in scored if s.utterance.speaker}
@@ -146,15 +146,18 @@ def _facts(
         "audio": duration(sum(s.utterance.duration_s for s in scored)),
         "CTC loss": f"{evaluation.loss:.2f} per utterance",
     }
-    if metrics:
-        speed = throughput(metrics)
-        best = best_first(metrics)[0]
+    if run.metrics:
+        speed = throughput(run.metrics)
+        best = best_first(run.metrics)[0]
+        none = "none" if run.start_error is None else "0"
         facts |= {
-            "chosen epoch": f"{chosen_epoch(metrics) or 'none'} of {metrics[-1].epoch}",
+            "chosen epoch": f"{chosen_epoch(run.metrics) or none} of {run.metrics[-1].epoch}",
             "best epoch": f"{best.epoch}, {percent(best.dev_error)} on dev",
-            "training": duration(metrics[-1].train_s),
+            "training": duration(run.metrics[-1].train_s),
             "throughput": f"{speed:,.0f}× real time",
         }
+    if run.start_error is not None:
+        facts["before training"] = f"{percent(run.start_error)} on dev"
     return facts
 
 

@@ -59,6 +59,7 @@ def advice_about(evaluated: EvaluatedRun) -> list[str]:
         test=None if is_dev or is_train else evaluated.evaluation.edits,
         resume=resume_command(run.directory),
         starts_from_trained=bool(config.train.init_from),
+        start_error=run.start_error(),
     )
     if is_dev and not data.test:
         lines.insert(
@@ -82,7 +83,7 @@ def write_report_files(evaluated: EvaluatedRun, page: Path) -> ReportFiles:
     run, record = evaluated.run, evaluated.record
     files = report_files(page)
     config_toml, token_counts = dump_config(run.config()), run.token_counts()
-    reported = ReportedRun(run.directory.name, run.metrics(), config_toml, token_counts)
+    reported = ReportedRun(run.directory.name, run.metrics(), config_toml, token_counts, run.start_error())
     results = evaluated.evaluation, evaluated.scores, evaluated.review
     tested = ReportedSet(Path(record.manifest).stem, *results, tones_of(record))
     write_report(page, reported, tested, advice=advice_about(evaluated))

@@ -29,6 +29,7 @@ def advice(
     test: EditCounts | None = None,
     resume: str = "",
     starts_from_trained: bool = False,
+    start_error: float | None = None,
 ) -> list[str]:
     """Return what to do next, one sentence or two for each rule that holds; none before the first epochs.
 
@@ -40,6 +41,7 @@ def advice(
         test: errors on a test set; None if there is none.
         resume: the command that resumes the run.
         starts_from_trained: whether the run began with the weights of another.
+        start_error: dev error of these weights; None if it is not known.
     """
     if len(metrics) < MIN_EPOCHS:
         return []
@@ -48,7 +50,13 @@ def advice(
     errors = f"training {percent(train)}, dev {percent(dev)} of the {token}s wrong"
     trained = ", and so does starting from a trained model (train.init_from)"
     also = trained if dev > MANY_ERRORS and not starts_from_trained else ""
-    if dev > GAP_FACTOR * train and dev - train > GAP:
+    if start_error is not None and not chosen_epoch(metrics):
+        lines = [
+            f"No epoch is better than the model before training: {percent(start_error)} of the {token}s of "
+            f"dev wrong, {percent(dev)} after training. That model is used. More recordings of this kind "
+            "help, and so may a lower learning rate (train.learning_rate)."
+        ]
+    elif dev > GAP_FACTOR * train and dev - train > GAP:
         lines = [
             f"More recordings, not more epochs: {errors}. The model knows its own recordings and not yet "
             f"other speech; more of them, above all other speakers and sentences, lower the dev error{also}."

@@ -129,12 +129,15 @@ class Progress:
         data_checksum: checksum of the training set, which determines the batches.
         reported: warning signs that were reported, see `asr.training.monitoring.diagnostics`; its key in
             checkpoints is "told".
+        start_error: dev error before the first step, of a run that starts from the weights of another: no
+            epoch with more errors is chosen. None for any other run.
     """
 
     history: tuple[EpochMetrics, ...] = ()
     epoch: EpochSoFar = field(default_factory=EpochSoFar)
     data_checksum: int = 0
     reported: tuple[str, ...] = ()
+    start_error: float | None = None
 
     @property
     def epochs_done(self) -> int:
@@ -158,8 +161,9 @@ class Progress:
 
     @property
     def best_dev_error(self) -> float:
-        """Return the lowest dev error rate so far; infinity before the first epoch."""
-        return min((metrics.dev_error for metrics in self.history), default=float("inf"))
+        """Return the lowest dev error rate so far, also of the start; infinity if there is none yet."""
+        start = float("inf") if self.start_error is None else self.start_error
+        return min([start, *(metrics.dev_error for metrics in self.history)])
 
     @property
     def chosen_epoch(self) -> int:
@@ -203,16 +207,20 @@ def throughput(history: Sequence[EpochMetrics]) -> float:
     return statistics.harmonic_mean([metrics.audio_s_per_s for metrics in history])
 
 
-def is_chosen(dev: EditCounts, lowest_rate: float) -> bool:
+def is_chosen(dev: EditCounts, lowest_rate: float, start_error: float | None = None) -> bool:
     """Return whether an epoch is chosen to decode with: within a standard error of the lowest dev error.
 
     This is the one-standard-error rule (Breiman et al., 1984). Among epochs that a small dev set cannot
-    distinguish, the last is the best guess: its weights moved the least.
+    distinguish, the last is the best guess: its weights moved the least. The start is no such guess: an
+    epoch with more errors than the model that training began from is never chosen.
 
     Args:
         dev: the epoch's errors on dev.
-        lowest_rate: the lowest error rate of the epochs before it.
+        lowest_rate: the lowest error rate before it.
+        start_error: see `Progress`.
     """
+    if start_error is not None and dev.rate > start_error:
+        return False
     return dev.rate <= lowest_rate + dev.standard_error
 
 
@@ -221,14 +229,22 @@ def chosen_epoch(history: Sequence[EpochMetrics]) -> int:
     return max((metrics.epoch for metrics in history if metrics.chosen), default=0)
 
 
-def describe_choice(history: Sequence[EpochMetrics]) -> str:
-    """Describe the choice, such as "epoch 50 (2.38% on dev); best: 46 (2.15%)"."""
+def describe_choice(history: Sequence[EpochMetrics], start_error: float | None = None) -> str:
+    """Describe the choice, such as "epoch 50 (2.38% on dev); best: 46 (2.15%)".
+
+    Args:
+        history: metrics of the finished epochs.
+        start_error: see `Progress`.
+    """
     chosen = next((metrics for metrics in history if metrics.epoch == chosen_epoch(history)), None)
+    start = "" if start_error is None else f"{percent(start_error)} on dev"
     if chosen is None:
-        return "none"
+        return f"the model before training ({start}), as every epoch has more errors" if start else "none"
     best = best_first(history)[0]
     described = f"epoch {chosen.epoch} ({percent(chosen.dev_error)} on dev)"
-    return described if best is chosen else f"{described}; best: {best.epoch} ({percent(best.dev_error)})"
+    if best is not chosen:
+        described += f"; best: {best.epoch} ({percent(best.dev_error)})"
+    return f"{described}; before training: {start}" if start else described
 
 
 def history_of(records: Iterable[Mapping[str, Any]]) -> Iterator[EpochMetrics]:

@@ -7,6 +7,7 @@ runs/demo/token_counts.tsv how often each token occurs in the training set
 runs/demo/checkpoints/     the latest, the best and the chosen, see asr/runs/checkpoint.py
 runs/demo/inference/       the graph by which a CPU recognizes, see asr/runs/inference_graph.py
 runs/demo/metrics.jsonl    one line an epoch
+runs/demo/start.json       with train.init_from: the dev error of the weights that training began from
 runs/demo/state.json       which process trains it, or how the last session ended
 runs/demo/stages.json      what each device held, if it was trained in stages on several
 runs/demo/left_out.txt     recordings that cannot be trained on, with reasons, if there are any
@@ -127,7 +128,7 @@ class Run:
         return [path for *_, path in sorted(found)]
 
     def epoch_checkpoint(self, epoch: int) -> Path:
-        """Return the path of the checkpoint after an epoch, counted from 1."""
+        """Return the path of the checkpoint after an epoch, counted from 1; 0 is the start."""
         return self.directory / "checkpoints" / f"epoch-{epoch:04d}.npz"
 
     def checkpoint_at(self, progress: Progress) -> Path:
@@ -140,11 +141,13 @@ class Run:
     def chosen_checkpoint(self) -> Path:
         """Return the path of the checkpoint to decode with: the chosen epoch's, or the latest so far.
 
+        With `train.init_from`, it is the start, epoch 0, until an epoch is chosen.
+
         Raises:
             UserError: there is no checkpoint yet.
         """
-        chosen = [self.epoch_checkpoint(metrics.epoch) for metrics in self.metrics() if metrics.chosen]
-        candidates = [*self.checkpoints(), *(path for path in chosen if path.exists())]
+        chosen = [0, *(metrics.epoch for metrics in self.metrics() if metrics.chosen)]
+        candidates = [*self.checkpoints(), *filter(Path.exists, map(self.epoch_checkpoint, chosen))]
         if not candidates:
             raise UserError(
                 f"{self.directory}: no checkpoint yet; train this run first, or name the directory of a "
@@ -178,6 +181,25 @@ class Run:
             return list(history_of(json.loads(line) for line in lines if line))
         except (json.JSONDecodeError, TypeError, KeyError) as error:
             raise UserError(f"{path}: damaged ({error}); repair or remove it") from None
+
+    def write_start_error(self, dev_error: float) -> None:
+        """Write the dev error of the weights of another run, from which training begins."""
+        with whole_file(self.directory / "start.json", "dev error") as file:
+            file.write(f"{json.dumps({'dev_error': dev_error})}\n".encode())
+
+    def start_error(self) -> float | None:
+        """Read the dev error before training; None for a run that starts from nothing, and for an old one.
+
+        Raises:
+            UserError: the file is damaged.
+        """
+        path = self.directory / "start.json"
+        if not path.exists():
+            return None
+        try:
+            return float(json.loads("\n".join(read_lines(path, "dev error")))["dev_error"])
+        except (ValueError, TypeError, KeyError) as error:
+            raise UserError(f"{path}: damaged ({error!r}); remove it") from None
 
     def write_left_out(self, reasons: Sequence[str]) -> None:
         """Write the list of recordings that are not trained on; nothing if there are none."""

@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from asr.base.config import RECIPE, Config, own_learning_rate
 from asr.base.errors import UserError
 from asr.base.text.wording import counted, listed
 from asr.base.vocabulary import Vocabulary
@@ -143,6 +144,21 @@ def load_matching(
         new_tokens=tuple(token for token in vocabulary.tokens if token not in there),
         dropped_tokens=tuple(token for token in source_vocabulary.tokens if token not in here),
     )
+
+
+def recipe_line(config: Config) -> str:
+    """Return the settings of a run that starts from another: those for fine-tuning, and the user's own."""
+    rate = own_learning_rate(config.model.family, tunes=True)
+    _, sections = RECIPE
+    usual: list[str] = []
+    others: list[str] = []
+    for name, values in sections.items():
+        for key, value in values.items():
+            expected = rate if key == "learning_rate" else value
+            used = getattr(getattr(config, name), key)
+            (usual if used == expected else others).append(f"{name}.{key}={used:g}")
+    line = f"settings for fine-tuning: {', '.join(usual) or 'none'}"
+    return f"{line}; yours: {', '.join(others)}" if others else line
 
 
 def _value(path: str, initial: Array, array: Array | None, rows: _Rows | str) -> tuple[Array | None, str]:

@@ -202,7 +202,7 @@ def _train_and_evaluate(
         config, vocabulary = _read_labels(run, config, engine, observer, resumes)
         model = _make_model(config, vocabulary, engine)
         if config.train.init_from and not (resumes and run.checkpoints()):
-            _load_weights(config.train.init_from, model, vocabulary, engine.is_chief)
+            _load_weights(config, model, vocabulary, engine.is_chief)
         data = _read_data(config, vocabulary, model, engine, observer)
         placed = place_model(engine, model, data.train.utterances, config.train.batch_clips_s, run)
         setup = TrainingSetup(config, vocabulary, model, data.train, data.dev, callbacks, placed)
@@ -363,16 +363,17 @@ def _resume_hint(run: Run, command: str) -> str:
     return f"{saved[-1] if saved else 'nothing'} is saved; resume with\n    {command}"
 
 
-def _load_weights(run_path: str, model: AcousticModel, vocabulary: Vocabulary, is_chief: bool) -> None:
+def _load_weights(config: Config, model: AcousticModel, vocabulary: Vocabulary, is_chief: bool) -> None:
     """Load the matching weights of another run into a new model, and log which do not match."""
     from asr.runs.checkpoint import read_checkpoint
-    from asr.training.fine_tuning import load_matching
+    from asr.training.fine_tuning import load_matching, recipe_line
 
-    other = Run.open(Path(run_path))
+    other = Run.open(Path(config.train.init_from))
     path = other.chosen_checkpoint()
     loaded = load_matching(model, vocabulary, read_checkpoint(path).decoding_weights, other.vocabulary())
     if is_chief:
-        logger.info("\n".join([f"weights of {path}:", *(f"  {line}" for line in loaded.lines())]))
+        lines = [*loaded.lines(), recipe_line(config)]
+        logger.info("\n".join([f"weights of {path}:", *(f"  {line}" for line in lines)]))
 
 
 def _chief_first(engine: Engine, prepare: Callable[[], Config]) -> Config:

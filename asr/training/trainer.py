@@ -25,6 +25,7 @@ import keras
 from asr.base.config import Config, dump_config
 from asr.base.errors import UserError
 from asr.base.system.interrupt import Interrupted, StopRequest
+from asr.base.text.wording import percent
 from asr.base.types import Batch, Utterance
 from asr.base.vocabulary import Vocabulary
 from asr.ctc.greedy import labels_of
@@ -211,6 +212,8 @@ class Trainer:
                 self.board.configuration(dump_config(self.config))
             if self.profiler is not None:
                 stack.callback(self.profiler.close)
+            if self.config.train.init_from and not self.progress.step and self.progress.start_error is None:
+                self._evaluate_start()
             self._start_session()
             stack.callback(self.observer.on_session_end)
             stack.enter_context(self.stop.deferred())
@@ -347,6 +350,15 @@ class Trainer:
         self._write_tensorboard(metrics)
         self._stop_if_requested()
 
+    def _evaluate_start(self) -> None:
+        """Evaluate the weights of another run on dev, and save them as those of epoch 0."""
+        error = self.evaluator.evaluate(self.dev_data, self.stop).edits.rate
+        self.progress = dataclasses.replace(self.progress, start_error=error)
+        self._save()
+        if self.engine.is_chief:
+            self.run.write_start_error(error)
+            logger.info("before training, %s of dev is wrong; no epoch with more is chosen", percent(error))
+
     def _write_tensorboard(self, metrics: EpochMetrics) -> None:
         """Write the epoch's metrics and pictures for TensorBoard."""
         if self.board is not None:
@@ -380,7 +392,7 @@ class Trainer:
             audio_s_per_s=self.train_data.duration_s / max(epoch.train_s, 1e-9),
             train_s=before.train_s,
             best=dev.edits.rate <= before.best_dev_error,
-            chosen=is_chosen(dev.edits, before.best_dev_error),
+            chosen=is_chosen(dev.edits, before.best_dev_error, before.start_error),
             step=before.step,
             gradient_norm=epoch.mean_gradient_norm,
             skipped=epoch.skipped,

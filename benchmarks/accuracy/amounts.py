@@ -1,11 +1,13 @@
 """Measures the errors that are left after training on some minutes of speech, from nothing and from a model.
 
     python -m benchmarks.accuracy.amounts data/mine --parent runs/demo
+    python -m benchmarks.accuracy.amounts data/aishell_sample --speaker S0150 --parent runs/demo
 
-The folder has the manifests of `asr prepare`. Of the training manifest, the first utterances of a shuffled
-order make 5, 20 and 60 minutes (`--minutes`); amounts that it does not have are left out. Each is trained on
-once from random weights and once from each `--parent`, and measured on the whole test manifest. The runs
-are in the folder of `--out` (`runs/amounts`): one that is finished is not trained again.
+The folder has the manifests of `asr prepare`. With `--speaker`, the utterances of this speaker in all of
+them are split again: 24 for dev, 40 for test, the rest for training. Of the training manifest, the first
+utterances of a shuffled order make 5, 20 and 60 minutes (`--minutes`); amounts that it does not have are left
+out. Each is trained on once from random weights and once from each `--parent`, and measured on the whole test
+manifest. The runs are in the folder of `--out` (`runs/amounts`): one that is finished is not trained again.
 """
 
 from __future__ import annotations
@@ -25,17 +27,21 @@ from benchmarks.common import show
 from data_pipeline.manifests.manifest import read_manifest, write_manifest
 
 TRAIN = Path(__file__).resolve().parents[2] / "train.py"
+NUM_DEV, NUM_TEST = 24, 40  # utterances of one speaker
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Errors after training on some minutes of speech.")
     parser.add_argument("folder", type=Path, help="with train.jsonl, dev.jsonl and test.jsonl")
+    parser.add_argument("--speaker", help="whose utterances are used only")
     parser.add_argument("--minutes", type=float, nargs="+", default=[5, 20, 60], metavar="N")
     parser.add_argument("--parent", type=Path, nargs="*", default=[], help="runs to start from as well")
     parser.add_argument("--config", default="demo", help="whose model and training are used")
     parser.add_argument("--out", type=Path, default=Path("runs/amounts"), help="folder of the runs")
     parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE")
     arguments = parser.parse_args()
+    if arguments.speaker:
+        arguments.folder = split_of(arguments.folder, arguments.speaker, arguments.out)
     utterances = read_manifest(arguments.folder / "train.jsonl")
     rows = {}
     for minutes in arguments.minutes:
@@ -52,6 +58,20 @@ def main() -> None:
     show(f"errors on {arguments.folder / 'test.jsonl'} after training on", rows)
 
 
+def split_of(folder: Path, speaker: str, out: Path) -> Path:
+    """Write manifests of one speaker's utterances, no sentence in two of them, and return their folder."""
+    manifests = [folder / f"{split}.jsonl" for split in ("train", "dev", "test")]
+    own = [u for manifest in manifests for u in read_manifest(manifest) if u.speaker == speaker]
+    own.sort(key=lambda utterance: utterance.id)
+    random.Random(7).shuffle(own)
+    dev, test, rest = own[:NUM_DEV], own[NUM_DEV : NUM_DEV + NUM_TEST], own[NUM_DEV + NUM_TEST :]
+    kept = {utterance.text for utterance in [*dev, *test]}
+    train = [utterance for utterance in rest if utterance.text not in kept]
+    for name, utterances in (("train", train), ("dev", dev), ("test", test)):
+        write_manifest(out / speaker / f"{name}.jsonl", [_absolute(utterance) for utterance in utterances])
+    return out / speaker
+
+
 def utterances_of(utterances: list[Utterance], duration_s: float) -> list[Utterance]:
     """Return the first utterances of a shuffled order that last this long; none if all are shorter."""
     shuffled = random.Random(1).sample(utterances, len(utterances))
@@ -59,9 +79,13 @@ def utterances_of(utterances: list[Utterance], duration_s: float) -> list[Uttera
     for utterance in shuffled:
         if total_s >= duration_s:
             return some
-        some.append(dataclasses.replace(utterance, audio_path=str(Path(utterance.audio_path).resolve())))
+        some.append(_absolute(utterance))
         total_s += utterance.duration_s
     return some if total_s >= duration_s else []
+
+
+def _absolute(utterance: Utterance) -> Utterance:
+    return dataclasses.replace(utterance, audio_path=str(Path(utterance.audio_path).resolve()))
 
 
 def measured(arguments: argparse.Namespace, manifest: Path, name: str, parent: Path | None) -> float:

@@ -1,6 +1,6 @@
 import pytest
 
-from asr.base.config import BUILT_IN, Config, dump_config, find_config, load_config
+from asr.base.config import BUILT_IN, RECIPE, Config, dump_config, find_config, load_config
 from asr.base.errors import UserError
 
 
@@ -87,3 +87,57 @@ def test_configurations_are_found_by_name_and_by_path(write):
     assert load_config("demo") == load_config(BUILT_IN / "demo.toml") == load_config("demo.toml")
     with pytest.raises(UserError, match=r"no such configuration \(did you mean demo\?\)"):
         find_config("dmo")
+
+
+@pytest.fixture
+def parent(tmp_path):
+    """Return the folder of a run with another network than those of the built-in configurations."""
+    folder = tmp_path / "parent"
+    folder.mkdir()
+    config = load_config(
+        "demo", ["model.stem=2d", "model.dropout=0.3", "features.num_mels=40", "train.epochs=9"]
+    )
+    (folder / "config.toml").write_text(dump_config(config), encoding="utf-8")
+    return folder
+
+
+def test_fine_tuning_has_settings_of_its_own_and_the_network_of_the_other_run(parent):
+    usual, tuned = load_config("demo"), load_config("demo", [f"train.init_from={parent}"])
+    assert (tuned.model.stem, tuned.model.dropout, tuned.features.num_mels) == ("2d", 0.3, 40)
+    for section, settings in RECIPE[1].items():
+        for key, value in settings.items():
+            if key != "learning_rate":
+                assert getattr(getattr(tuned, section), key) == value
+    assert tuned.train.learning_rate == pytest.approx(usual.train.learning_rate / 10)
+    assert tuned.train.weight_decay < usual.train.weight_decay
+    assert tuned.train.batch_s == usual.train.batch_s
+    assert (
+        load_config("demo", [f"train.init_from={parent}", "model.family=conformer"]).train.learning_rate
+        == 1e-4
+    )
+
+
+def test_what_the_user_sets_wins_over_the_settings_of_fine_tuning(write, parent):
+    path = write(
+        "mine.toml",
+        f"""
+        extends = "{BUILT_IN}/demo.toml"
+        [model]
+        stem = "1d"
+        [train]
+        init_from = "{parent}"
+        weight_decay = 0.3
+        """,
+    )
+    tuned = load_config(path, ["train.epochs=7", "train.flat_start=0.1"])
+    assert (tuned.train.weight_decay, tuned.train.epochs, tuned.train.flat_start) == (0.3, 7, 0.1)
+    assert (tuned.model.stem, tuned.model.dropout) == ("1d", 0.3)
+    assert tuned.augment.speed_min == RECIPE[1]["augment"]["speed_min"]  # the built-in file is not the user's
+
+
+def test_the_stored_configuration_of_either_run_is_not_resolved_again_and_not_the_users_own(write, parent):
+    tuned = load_config("demo", [f"train.init_from={parent}", "train.weight_decay=0.3"])
+    stored = write("config.toml", dump_config(tuned))
+    assert load_config(stored, (), Config()) == load_config(stored) == tuned
+    path = write("mine.toml", f'extends = "parent/config.toml"\n[train]\ninit_from = "{parent}"\n')
+    assert load_config(path).train.epochs == RECIPE[1]["train"]["epochs"]

@@ -1,5 +1,7 @@
 """Advice from the curves of real runs, in percent of the syllables."""
 
+import dataclasses
+
 import pytest
 
 from asr.base.types import EditCounts
@@ -92,6 +94,14 @@ def test_a_trained_model_to_start_from_is_advised_once():
     rates = EIGHTEEN_MINUTES_FROM_THE_DEMO
     assert "train.init_from" in advice(history(rates), "syllable")[0]
     assert "train.init_from" not in advice(history(rates), "syllable", starts_from_trained=True)[0]
+
+
+def test_a_fine_tuning_that_did_not_help_is_named_before_anything_else():
+    spoiled = [dataclasses.replace(m, chosen=False) for m in history(EIGHTEEN_MINUTES_FROM_THE_DEMO)]
+    [line] = advice(spoiled, "syllable", starts_from_trained=True, start_error=0.6)
+    assert "60.0% of the syllables of dev wrong, 64.0% after training" in line
+    helped = advice(history(EIGHTEEN_MINUTES_FROM_THE_DEMO), "syllable", start_error=0.7)
+    assert helped[0].startswith("More recordings")
 
 
 def test_there_is_no_advice_before_the_fourth_epoch():

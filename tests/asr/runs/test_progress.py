@@ -67,6 +67,22 @@ def test_best_is_the_lowest_error_and_chosen_the_last_epoch_within_its_standard_
     assert describe_choice([]) == "none"
 
 
+@pytest.mark.parametrize(
+    ("num_errors", "chosen"), [(29, True), (30, True), (31, False), (90, False)]
+)  # 31 are within a standard error
+def test_no_epoch_with_more_errors_than_the_model_before_training_is_chosen(num_errors, chosen):
+    dev = EditCounts(substitutions=num_errors, reference_length=900)
+    assert is_chosen(dev, 30 / 900, start_error=30 / 900) == chosen
+    assert Progress(start_error=0.4).best_dev_error == 0.4
+
+
+def test_the_choice_is_described_with_the_error_before_training(run):
+    metrics = run.metrics()[:3]
+    assert describe_choice(metrics, 0.4) == "epoch 3 (20.0% on dev); before training: 40.0% on dev"
+    none = [dataclasses.replace(m, chosen=False) for m in metrics]
+    assert "the model before training (10.0% on dev)" in describe_choice(none, 0.1)
+
+
 def test_epoch_lines_of_training_say_best_for_new_lows_only(run, capsys):
     display = TrainingDisplay()
     display.on_session(600.0, 0.0, 1)

@@ -78,7 +78,7 @@ def _print_result(trained: Trained) -> None:
     run, evaluated, files = trained
     assert evaluated is not None
     assert files is not None
-    print(f"chosen: {describe_choice(run.metrics())}")
+    print(f"chosen: {describe_choice(run.metrics(), run.start_error())}")
     print_evaluation(evaluated.record, evaluated.scores)
     for line in advice_about(evaluated):
         text, _, command = line.partition("\n")

@@ -1,0 +1,102 @@
+"""A run that starts from the weights of another evaluates them first, and never ends worse on dev."""
+
+import shutil
+
+import pytest
+
+from asr import evaluate, load_config, resume, train
+from asr.base.errors import UserError
+from asr.runs.checkpoint import read_checkpoint
+from asr.runs.run import Run
+
+LEARNED = [
+    "train.epochs=20",
+    "train.learning_rate=0.01",
+    "train.batch_s=4.0",
+    "train.tensorboard_utterances=0",
+    "augment.frequency_masks=0",
+]
+
+
+@pytest.fixture(scope="module")
+def parent(clip_config, tmp_path_factory):
+    """Return a run that has learned some of its few clips."""
+    folder = tmp_path_factory.mktemp("parents")
+    return train(load_config(clip_config, [*LEARNED, f"train.runs_dir={folder}"]), name="parent").run
+
+
+def tuned_from(parent, clip_config, name, *settings):
+    settings = [f"train.init_from={parent.directory}", f"train.runs_dir={parent.directory.parent}", *settings]
+    return train(load_config(clip_config, ["train.epochs=2", "train.keep_last=3", *settings]), name=name)
+
+
+@pytest.fixture(scope="module")
+def tuned(parent, clip_config):
+    return tuned_from(parent, clip_config, "tuned")
+
+
+def dev_error_of(run):
+    return evaluate(run.directory, run.config().data.dev).scores[0].total.rate
+
+
+def arrays_of(run, epoch):
+    return read_checkpoint(run.epoch_checkpoint(epoch)).arrays
+
+
+def same(ours, theirs):
+    return ours.keys() == theirs.keys() and all((ours[name] == theirs[name]).all() for name in ours)
+
+
+def test_the_other_runs_weights_are_evaluated_and_saved_as_epoch_0(parent, tuned):
+    assert tuned.run.start_error() == pytest.approx(dev_error_of(parent))
+    assert 0 < tuned.run.start_error() < 0.9
+    assert parent.start_error() is None
+    first = read_checkpoint(tuned.run.epoch_checkpoint(0)).decoding_weights
+    theirs = read_checkpoint(parent.chosen_checkpoint()).decoding_weights
+    assert theirs
+    assert all((first[path] == array).all() for path, array in theirs.items() if "seed" not in path)
+
+
+def test_a_fine_tuned_run_is_not_worse_than_its_parent_on_dev(parent, tuned):
+    assert dev_error_of(tuned.run) <= tuned.run.start_error()
+    assert all(m.dev_error <= tuned.run.start_error() for m in tuned.run.metrics() if m.chosen)
+
+
+def test_the_other_runs_weights_are_used_where_every_epoch_is_worse(parent, clip_config):
+    trained = tuned_from(parent, clip_config, "spoiled", "train.learning_rate=0.5", "train.keep_last=1")
+    run = trained.run
+    assert all(metrics.dev_error > run.start_error() for metrics in run.metrics())
+    assert not any(metrics.chosen or metrics.best for metrics in run.metrics())
+    assert run.chosen_checkpoint() == run.epoch_checkpoint(0)
+    assert dev_error_of(run) == pytest.approx(run.start_error())
+    page = run.report_path.read_text(encoding="utf-8")
+    assert "before training" in page
+    assert "0 of 2" in page
+
+
+def test_a_fine_tuned_run_that_is_stopped_and_resumed_equals_one_that_is_not(tuned, tmp_path):
+    for last in (0, 1):
+        stopped = Run(shutil.copytree(tuned.run.directory, tmp_path / f"stopped-{last}"))
+        for epoch in range(last + 1, 3):
+            stopped.epoch_checkpoint(epoch).unlink()
+        stopped.write_metrics(stopped.metrics()[:last])
+        resume(stopped.directory)
+        assert same(arrays_of(stopped, 2), arrays_of(tuned.run, 2))
+        assert read_checkpoint(stopped.epoch_checkpoint(2)).progress.start_error == tuned.run.start_error()
+        assert [m.chosen for m in stopped.metrics()] == [m.chosen for m in tuned.run.metrics()]
+
+
+def test_the_settings_of_fine_tuning_and_the_users_own_are_logged(parent, clip_config, caplog):
+    with caplog.at_level("INFO"):
+        tuned_from(parent, clip_config, "logged", "train.epochs=1")
+    line = next(line for line in caplog.text.splitlines() if "settings for fine-tuning" in line)
+    usual, own = line.split("; yours: ")
+    assert "train.flat_start=0" in usual
+    assert "train.epochs=1" in own
+
+
+def test_a_damaged_record_of_the_start_is_an_error(tuned, tmp_path):
+    run = Run(shutil.copytree(tuned.run.directory, tmp_path / "damaged"))
+    (run.directory / "start.json").write_text("{}", encoding="utf-8")
+    with pytest.raises(UserError, match=r"start\.json: damaged"):
+        run.start_error()
