@@ -11,6 +11,7 @@ from typing import Any
 
 from asr.base.errors import UserError
 from asr.base.system.files import whole_file
+from asr.base.text.pieces import Pieces
 from asr.base.text.wording import counted, duration
 from asr.base.types import Utterance
 from data_pipeline.corpora import find_corpus
@@ -19,6 +20,7 @@ from data_pipeline.labels.from_text import CAN_BE_NORMALIZED, LABELS_VERSION
 from data_pipeline.labels.normalization import NormalizedText
 from data_pipeline.manifests.left_out import reason_lines
 from data_pipeline.manifests.manifest import write_manifest
+from data_pipeline.preparation.learned_units import write_pieces
 from data_pipeline.types import LeftOut
 
 LEFT_OUT = "left_out.tsv"
@@ -166,6 +168,7 @@ def write_manifests(
     before: dict[str, Path],
     usable: dict[str, list[Utterance]],
     labels: LabelsDescription | None,
+    pieces: Pieces | None = None,
 ) -> dict[str, Path]:
     """Write a manifest for each split, and the description of the corpus; return their paths.
 
@@ -175,6 +178,7 @@ def write_manifests(
         before: manifests that were made here before, which alone are replaced.
         usable: utterances by split.
         labels: see `write_prepared`.
+        pieces: model of the labels, which is written beside the manifests; None for other labels.
 
     Raises:
         UserError: another file would be replaced, or a manifest cannot be written.
@@ -187,6 +191,7 @@ def write_manifests(
                 f"{path}: not made by `asr prepare`, and would be overwritten; choose another folder"
             )
     write_prepared(target, origin, {**before, **manifests}, labels, finished=False)
+    write_pieces(target, pieces)
     for split, path in manifests.items():
         write_manifest(path, usable[split])
     for stale in set(before.values()) - set(manifests.values()):

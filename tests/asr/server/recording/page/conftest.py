@@ -1,10 +1,11 @@
 """Define the browser and the server of tests of the recording page."""
 
 import pytest
-from data_pipeline.collection.prompts import Prompt
 from helpers.browser import chromium
 from helpers.reading import LISTEN, write_microphone
 from helpers.recording_server import recording_server
+
+from data_pipeline.collection.prompts import Prompt
 
 
 @pytest.fixture(scope="module")
