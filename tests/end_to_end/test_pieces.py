@@ -30,6 +30,7 @@ WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight",
 RECORDINGS = ROOT.parent / "shared" / "data" / "fsdd" / "recordings"
 SPEAKER = "jackson"
 NUM_TRAIN, NUM_DEV = 12, 3
+SPLITS = (("train", "dev", "test"), ("train", "dev", "dev"))
 
 pytestmark = pytest.mark.skipif(
     not RECORDINGS.is_dir(), reason="needs the Free Spoken Digit Dataset in ../shared"
@@ -56,39 +57,13 @@ def prepared(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
-def config(prepared):
-    """Return a configuration that learns the strings, without normalisation over clips."""
-    path = prepared.with_name("digits.toml")
-    path.write_text(
-        f"""
-        [data]
-        train = "{prepared}/train.jsonl"
-        dev = "{prepared}/train.jsonl"
-        test = "{prepared}/dev.jsonl"
-        [augment]
-        pauses = 0.0
-        frequency_masks = 0
-        [features]
-        normalize = false
-        [model]
-        size = "xs"
-        dropout = 0.0
-        [train]
-        epochs = 80
-        batch_s = 30.0
-        cpu_towers = 1
-        runs_dir = "{prepared.parent}/runs"
-        """,
-        encoding="utf-8",
-    )
-    return path
-
-
-@pytest.fixture(scope="module")
-def run(config, tmp_path_factory):
+def run(prepared, tmp_path_factory):
     """Return a run whose weights are random, but its outputs clear."""
-    loaded = load_config(config, ["features.normalize=true", "features.normalize_over=clip", "train.seed=2"])
-    return random_run(loaded, make_vocabulary(loaded), tmp_path_factory.mktemp("run") / "run")
+    manifests = [f"data.{name}={prepared}/{split}.jsonl" for name, split in zip(*SPLITS, strict=True)]
+    config = load_config(
+        "base", [*manifests, "model.size=xs", "features.normalize_over=clip", "train.seed=2"]
+    )
+    return random_run(config, make_vocabulary(config), tmp_path_factory.mktemp("run") / "run")
 
 
 @pytest.fixture(scope="module")
