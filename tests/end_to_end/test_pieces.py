@@ -57,6 +57,35 @@ def prepared(tmp_path_factory):
 
 
 @pytest.fixture(scope="module")
+def config(prepared):
+    """Return a configuration that memorizes the strings."""
+    path = prepared.with_name("digits.toml")
+    path.write_text(
+        f"""
+        [data]
+        train = "{prepared}/train.jsonl"
+        dev = "{prepared}/train.jsonl"
+        test = "{prepared}/dev.jsonl"
+        [augment]
+        pauses = 0.0
+        frequency_masks = 0
+        [features]
+        normalize = false
+        [model]
+        size = "xs"
+        dropout = 0.0
+        [train]
+        epochs = 60
+        batch_s = 5.0
+        cpu_towers = 1
+        runs_dir = "{prepared.parent}/runs"
+        """,
+        encoding="utf-8",
+    )
+    return path
+
+
+@pytest.fixture(scope="module")
 def run(prepared, tmp_path_factory):
     """Return a run whose weights are random, but its outputs clear."""
     manifests = [f"data.{name}={prepared}/{split}.jsonl" for name, split in zip(*SPLITS, strict=True)]
@@ -134,3 +163,13 @@ def test_beam_search_takes_a_language_model_over_pieces_and_hot_words(prepared, 
     assert best(plain) != "seven zero one"
     assert best(settings, fusion_model(folder, vocabulary)) == "seven zero one"
     assert best(plain, hot_words=words) == "seven zero one"
+
+
+@pytest.mark.slow
+def test_a_network_learns_pieces_until_every_training_clip_is_exact(config, prepared):
+    assert main(["train", str(config), "--name", "digits"]) == 0
+    run = prepared.parent / "runs" / "digits"
+    epochs = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert epochs[-1]["loss"] < epochs[0]["loss"] / 10
+    assert min(epoch["dev_error"] for epoch in epochs) == 0  # dev is the training set
+    assert (run / "units.model").read_bytes() == (prepared / "units.model").read_bytes()
