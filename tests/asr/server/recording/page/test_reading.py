@@ -21,7 +21,7 @@ NUMBER, RECORDED = "#number", "#list .state[data-state=kept]"
 
 def journal(folder):
     """Return the lines about takes."""
-    return [json.loads(line) for line in (folder / "takes.jsonl").read_text("utf-8").splitlines()]
+    return [json.loads(line) for line in (folder / "takes.journal").read_text("utf-8").splitlines()]
 
 
 def test_sentences_are_recorded_one_after_the_other_with_their_sound(open_reader, address, folder, clips):
