@@ -32,7 +32,7 @@ MIN_LEVEL_DBFS = -46.0  # of speech; the demo's and AISHELL's are -33 to -20
 MIN_SNR_DB = 13.0
 SHORT, LONG, LONG_S = 0.4, 2.2, 1.0  # times the expected duration of speech, and seconds
 ENOUGH_TAKES = 10  # whose median pace is that of a speaker
-# AISHELL's readers and the demo's voices are within; further out, each take would shift the limits of the next
+# AISHELL's readers and the demo's voices are within; further out, takes would shift the limits of the next
 SLOWEST_PACE, FASTEST_PACE = 2.0, 0.5
 OF_PACE = frozenset({"short", "long"})  # problems that a slow or a fast reader always has
 

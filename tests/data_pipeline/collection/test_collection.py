@@ -71,9 +71,9 @@ def test_finish_counts_what_was_written(tmp_path):
 
 def test_takes_are_judged_by_the_pace_of_their_speaker(tmp_path, clips):
     clip = max(clips, key=lambda one: one.duration_s)
-    samples = np.pad(read_audio(clip.audio_path), 8000)
+    samples = np.pad(np.tile(read_audio(clip.audio_path), 2), 8000)
     samples = (samples + np.random.default_rng(1).normal(scale=4.0, size=len(samples))).astype(np.int16)
-    short = clip.text[: len(clip.text) // 3]  # for which a reader of the clip is slow
+    short = clip.text[: len(clip.text) // 3]  # for which it is long
     with collection_in(tmp_path, [f"{short}{'。' * number}" for number in range(11)]) as (_, collection):
         for number in range(10):
             found = collection.record("a", f"p{number}", samples, 16_000, keep=True)
