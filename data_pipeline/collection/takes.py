@@ -95,8 +95,9 @@ def _refuse_other_folder(folder: Path) -> None:
 
 
 def _settings(folder: Path, units: Unit | None) -> Settings:
-    path = folder / SETTINGS
-    if not path.exists():
+    path, journal = folder / SETTINGS, folder / JOURNAL
+    is_empty = not (journal.exists() and journal.stat().st_size)
+    if not path.exists() or (units and is_empty):  # a first try may have ended by the wrong units
         settings = Settings(units or "syllables")
         with whole_file(path, "description") as file:
             file.write(json.dumps(dataclasses.asdict(settings), indent=2).encode() + b"\n")

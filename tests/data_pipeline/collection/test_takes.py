@@ -201,3 +201,12 @@ def test_other_units_and_a_broken_description_are_refused(tmp_path):
     (tmp_path / "record.json").write_text(json.dumps({"units": "characters"}))
     with pytest.raises(UserError, match=r"record\.json"), open_takes(tmp_path, None):
         pass
+
+
+def test_units_can_be_chosen_again_until_there_is_a_take(tmp_path):
+    with open_takes(tmp_path, None) as takes:
+        assert takes.settings.units == "syllables"
+    with open_takes(tmp_path, "characters") as takes:
+        takes.keep("a", FIRST, noise(0), 16_000)
+    with pytest.raises(UserError, match="characters"), open_takes(tmp_path, "words"):
+        pass
