@@ -34,7 +34,8 @@ class SpeechCollection:
         takes: on the disk.
         prompts: in the order in which they are offered.
         goal_s: seconds that each speaker is to record.
-        next_commands: returns the commands to run next by a name, given the splits that have a manifest.
+        next_commands: returns the commands to run next by a name, given the splits that have a manifest; None
+            to show none.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class SpeechCollection:
         takes: Takes,
         prompts: Sequence[Prompt],
         goal_s: float,
-        next_commands: Callable[[Collection[str]], Mapping[str, str]],
+        next_commands: Callable[[Collection[str]], Mapping[str, str]] | None,
     ) -> None:
         self._takes, self._goal_s, self._next_commands = takes, goal_s, next_commands
         self._prompts = {prompt.id: prompt for prompt in prompts}
@@ -183,7 +184,8 @@ class SpeechCollection:
         """
         corpus = self.write()
         sizes = {split: summary.num_utterances for split, summary in corpus.splits.items()}
-        return {"manifests": sizes, "next": dict(self._next_commands(sizes))}
+        commands = self._next_commands(sizes) if self._next_commands else {}
+        return {"manifests": sizes, "next": dict(commands)}
 
     def close(self) -> None:
         """End the check."""

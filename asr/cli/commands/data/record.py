@@ -115,9 +115,8 @@ def record_command(arguments: argparse.Namespace) -> int:
         speakers = _speakers(arguments, names)
         check = _check(arguments.run, takes.settings.units) if arguments.run else None
         next_commands = functools.partial(_next_commands, arguments.out, takes.settings.units, arguments.run)
-        # with several speakers, the pages are those of guests
-        on_page = next_commands if len(speakers) == 1 else (lambda splits: {})
-        collection = SpeechCollection(takes, prompts, goal_s, on_page)
+        # the pages of several speakers are those of guests, who have no use for paths of this machine
+        collection = SpeechCollection(takes, prompts, goal_s, next_commands if len(speakers) == 1 else None)
         stack.callback(collection.close)
         service = RecordingService(
             collection, speakers, Limits(max_body_mb=TAKE_MB, max_pending_mb=PENDING_MB)

@@ -136,13 +136,12 @@ def test_page_says_that_the_model_contradicts_too_many_takes(open_reader, folder
     differences = [{"kind": "missing", "start": 0, "end": 1, "recognized": ""}]
     many = [dataclasses.replace(prompts[0], id=f"s{number}") for number in range(MIN_CHECKED + 1)]
     with recording_server(folder, many, check=lambda *_: differences) as address:
-        link = f"{address}/"
         page = open_reader(address)
         for prompt in many[: MIN_CHECKED - 1]:
-            ask(link, f"takes/{prompt.id}?keep=1", wav_of(noise()))
+            assert ask(address, f"takes/{prompt.id}?keep=1", wav_of(noise()))[0] == 200
         wait_for_states(page, "again", MIN_CHECKED - 1)
         assert page.locator("#contradicted").is_hidden()
-        ask(link, f"takes/{many[MIN_CHECKED - 1].id}?keep=1", wav_of(noise()))
+        ask(address, f"takes/{many[MIN_CHECKED - 1].id}?keep=1", wav_of(noise()))
         wait_for_states(page, "kept", MIN_CHECKED)
         assert "does not know your voice" in page.inner_text("#contradicted")
         page.click("#language")
