@@ -14,7 +14,7 @@ from data_pipeline.collection.takes import Takes
 
 logger = logging.getLogger(__name__)
 
-# A model that contradicts more takes of a speaker, once so many are checked, does not know the voice, or the
+# A model that contradicts more takes of a speaker, once enough are checked, does not know the voice, or the
 # speaker reads otherwise than the sentences are labelled, in a dialect for instance. `asr labels` draws the
 # line at the same share (asr/evaluation/labels/label_review.py).
 MAX_CONTRADICTED, MIN_CHECKED = 0.3, 20

@@ -138,7 +138,7 @@ def record_command(arguments: argparse.Namespace) -> int:
         return 0
     print("\n".join(corpus.lines()))
     for speaker in collection.speakers_contradicted():
-        print(f"{speaker}: the model contradicts so many takes that it doubts none; {WHY_CONTRADICTED}")
+        print(f"{speaker}: the model contradicts too many takes to doubt any; {WHY_CONTRADICTED}")
     for about, command in next_commands(corpus.splits).items():
         print(f"\n# {about}\n{command}")
     return 0
