@@ -14,12 +14,23 @@ from data_pipeline.collection.takes import Takes
 
 logger = logging.getLogger(__name__)
 
+# A model that contradicts more takes of a speaker, once enough are checked, does not know the voice, or the
+# speaker reads otherwise than the sentences are labelled, in a dialect for instance. `asr labels` draws the
+# line at the same share (asr/evaluation/labels/label_review.py).
+MAX_CONTRADICTED, MIN_CHECKED = 0.3, 20
+
 Check = Callable[[Path, str, tuple[str, ...]], Sequence[Mapping[str, Any]]]
 """Returns how a recording differs from a text with its tokens; empty if it does not."""
 
 
+def contradicts_many(takes: Sequence[Take]) -> bool:
+    """Return whether a model contradicts too many takes of a speaker to doubt any of them."""
+    checked = [bool(take.differences) for take in takes if take.checked]
+    return len(checked) >= MIN_CHECKED and sum(checked) > MAX_CONTRADICTED * len(checked)
+
+
 class BackgroundChecks:
-    """Checks takes in a thread; those that were never checked first.
+    """Checks takes in a thread that were never checked, the latest first.
 
     Args:
         takes: to which the results go.
@@ -50,13 +61,25 @@ class BackgroundChecks:
     def _run(self) -> None:
         while (take := self._next()) is not None:
             try:
-                found = self._check(self._takes.folder / take.audio, take.text, take.tokens)
-                if self._takes.decide(take, found) is not None:
-                    self._on_checked()
-            except UserError as error:  # replaced meanwhile, or a full disk
+                self._check_one(take)
+            except UserError as error:  # a full disk, or the take was replaced meanwhile
                 logger.warning("%s: not checked (%s)", take.id, error)
             except Exception:
                 logger.exception("%s: the check failed", take.id)
+
+    def _check_one(self, take: Take) -> None:
+        now = self._takes.find(take.speaker, take.prompt)
+        if now is None or now.audio != take.audio:
+            return  # the take that replaced it is in the queue as well
+        found = self._check(self._takes.folder / take.audio, take.text, take.tokens)
+        if self._takes.decide(take, found) is None:
+            return
+        of_speaker = self._takes.of(take.speaker)
+        if contradicts_many(of_speaker):
+            for doubted in of_speaker:
+                if doubted.in_doubt:
+                    self._takes.accept(doubted)
+        self._on_checked()
 
     def _next(self) -> Take | None:
         with self._changed:

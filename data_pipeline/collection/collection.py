@@ -14,14 +14,13 @@ import numpy.typing as npt
 
 from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES, resample
 from asr.base.text.hanzi_text import is_hanzi
-from data_pipeline.collection.checks import BackgroundChecks, Check
+from data_pipeline.collection.checks import BackgroundChecks, Check, contradicts_many
 from data_pipeline.collection.corpus import write_corpus
 from data_pipeline.collection.prompts import Prompt
 from data_pipeline.collection.take import Take
-from data_pipeline.collection.take_quality import judge_take
+from data_pipeline.collection.take_quality import judge_take, usual_pace
 from data_pipeline.collection.takes import Takes
 from data_pipeline.preparation.description import PreparedCorpus
-from data_pipeline.types import SPLITS
 
 MAX_RATE_HZ = 48_000  # stored as recorded up to it; training resamples anyway
 
@@ -35,7 +34,8 @@ class SpeechCollection:
         takes: on the disk.
         prompts: in the order in which they are offered.
         goal_s: seconds that each speaker is to record.
-        next_commands: returns the commands to run next by a name, given the splits that have a manifest.
+        next_commands: returns the commands to run next by a name, given the splits that have a manifest; None
+            to show none.
     """
 
     def __init__(
@@ -43,7 +43,7 @@ class SpeechCollection:
         takes: Takes,
         prompts: Sequence[Prompt],
         goal_s: float,
-        next_commands: Callable[[Collection[str]], Mapping[str, str]],
+        next_commands: Callable[[Collection[str]], Mapping[str, str]] | None,
     ) -> None:
         self._takes, self._goal_s, self._next_commands = takes, goal_s, next_commands
         self._prompts = {prompt.id: prompt for prompt in prompts}
@@ -65,7 +65,7 @@ class SpeechCollection:
 
     def session(self, speaker: str) -> Object:
         """Return what a speaker has recorded, and what remains."""
-        takes = {take.prompt: take for take in self._takes.all() if take.speaker == speaker}
+        takes = {take.prompt: take for take in self._takes.of(speaker)}
         prompts = self._prompts.values()
         return {
             "speaker": speaker,
@@ -73,15 +73,12 @@ class SpeechCollection:
             "prompts": [_prompt_fields(prompt, takes.get(prompt.id)) for prompt in prompts],
             "kept_s": self.kept_s(speaker),
             "goal_s": self._goal_s,
-            "total_s": sum(take.duration_s for take in self._takes.all() if not take.in_doubt),
             "checks": self._checks is not None,
-            "next": dict(self._next_commands(SPLITS)),
         }
 
     def kept_s(self, speaker: str) -> float:
         """Return the seconds that a speaker has recorded, without takes in doubt."""
-        takes = self._takes.all()
-        return sum(take.duration_s for take in takes if take.speaker == speaker and not take.in_doubt)
+        return sum(take.duration_s for take in self._takes.of(speaker) if not take.in_doubt)
 
     def record(
         self, speaker: str, prompt_id: str, samples: npt.NDArray[np.int16], rate_hz: int, *, keep: bool
@@ -106,7 +103,7 @@ class SpeechCollection:
             return None
         if rate_hz > MAX_RATE_HZ:
             samples, rate_hz = resample(samples, rate_hz), SAMPLE_RATE_HZ
-        quality = judge_take(samples, rate_hz, prompt)
+        quality = judge_take(samples, rate_hz, prompt, usual_pace(self._takes.of(speaker)))
         problems = [{"kind": one.kind, "detail": one.detail} for one in quality.problems]
         answer = {"problems": problems, "duration_s": (quality.end - quality.start) / rate_hz}
         if problems and not keep:
@@ -146,7 +143,7 @@ class SpeechCollection:
             UserError: this cannot be written.
         """
         take = self._takes.find(speaker, prompt_id)
-        if take is None or self._takes.decide(take, ()) is None:
+        if take is None or self._takes.accept(take) is None:
             return None
         return {"state": "kept", "kept_s": self.kept_s(speaker)}
 
@@ -157,11 +154,18 @@ class SpeechCollection:
             speaker: name.
             after: `last` of the results before; 0 for all results.
         """
-        new = [take for take in self._takes.all() if take.speaker == speaker and take.checked > after]
+        takes = self._takes.of(speaker)
+        new = [take for take in takes if take.checked > after]
         results = [
             {"id": take.prompt, "state": _state(take), "differences": list(take.differences)} for take in new
         ]
-        return {"last": max((take.checked for take in new), default=after), "results": results}
+        last = max((take.checked for take in new), default=after)
+        return {"last": last, "results": results, "contradicts_many": contradicts_many(takes)}
+
+    def speakers_contradicted(self) -> list[str]:
+        """Return the speakers whom the model contradicts so often that it doubts none of their takes."""
+        speakers = dict.fromkeys(take.speaker for take in self._takes.all())
+        return [speaker for speaker in speakers if contradicts_many(self._takes.of(speaker))]
 
     def write(self) -> PreparedCorpus:
         """Write the manifests of what is recorded.
@@ -180,7 +184,8 @@ class SpeechCollection:
         """
         corpus = self.write()
         sizes = {split: summary.num_utterances for split, summary in corpus.splits.items()}
-        return {"manifests": sizes, "next": dict(self._next_commands(sizes))}
+        commands = self._next_commands(sizes) if self._next_commands else {}
+        return {"manifests": sizes, "next": dict(commands)}
 
     def close(self) -> None:
         """End the check."""

@@ -42,7 +42,8 @@ def write_corpus(takes: Takes) -> PreparedCorpus:
         if recordings
     }
     left_out = [LeftOut(take.audio, IN_DOUBT, take.text) for take in everything if take.in_doubt]
-    left_out += [LeftOut(take.audio, NO_SUCH_AUDIO, take.text) for take in takes.missing]
+    missing = [take for take in takes.missing if takes.find(take.speaker, take.prompt) is None]
+    left_out += [LeftOut(take.audio, NO_SUCH_AUDIO, take.text) for take in missing]
     origin = {"corpus": CORPUS, "source": "", "units": units}
     labels = LabelsDescription(takes.settings.labels_version) if units == "syllables" else None
     before = prepared_before(folder, origin, other_units=False)
@@ -52,7 +53,7 @@ def write_corpus(takes: Takes) -> PreparedCorpus:
     except OSError as error:
         raise cannot_write(folder, "corpus", error) from None
     summaries = {split: split_summary(utterances) for split, utterances in found.items()}
-    num_found = len(everything) + len(takes.missing)
+    num_found = len(everything) + len(missing)
     return PreparedCorpus(CORPUS, folder, manifests, summaries, note, num_found, left_out, labels)
 
 

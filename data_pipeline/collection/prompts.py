@@ -102,8 +102,9 @@ def read_prompts(path: Path, units: Unit, goal_s: float = USUAL_GOAL_S) -> Parti
     found = partition(_without_repeated(_labelled(written_texts(path), units)))
     if not found.kept:
         reasons = [f"{out.what}: {out.reason}{': ' * bool(out.detail)}{out.detail}" for out in found.left_out]
+        other = "; for other languages choose `units` words or characters" * (units == "syllables")
         raise UserError(
-            f"{path}: no sentence that can be recorded with labels in {units}:\n"
+            f"{path}: no sentence that can be recorded with labels in {units}{other}:\n"
             + listed(reasons, MAX_LISTED, separator="\n")
         )
     if is_plain_text(path) and sum(map(expected_duration_s, found.kept)) > goal_s:

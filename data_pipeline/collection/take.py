@@ -26,7 +26,8 @@ class Take:
         checked: number of the line in the journal that has the verdict of a model, or the speaker's own; 0
             for none.
         in_doubt: whether something else may have been said.
-        differences: between what was said and the sentence.
+        differences: that a model found between what was said and the sentence; they remain with a take that
+            its speaker accepts.
     """
 
     speaker: str
@@ -44,6 +45,11 @@ class Take:
     def id(self) -> str:
         """Return an id that no other take of the corpus has."""
         return f"{self.speaker}-{self.prompt}"
+
+    @property
+    def number(self) -> int:
+        """Return which take of the sentence it is, from 1."""
+        return int(PurePosixPath(self.audio).stem.rpartition("-")[2])
 
     def as_row(self) -> dict[str, Any]:
         """Return the line of the take in the journal, which is one of a manifest with more keys."""

@@ -13,6 +13,8 @@ measures no noise. benchmarks/accuracy/takes.py measures what these limits find.
 from __future__ import annotations
 
 import math
+import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
@@ -20,13 +22,19 @@ from asr.audio.levels import SILENCE_DBFS, is_clipped, level_dbfs, num_clipped
 from asr.audio.noise_level import signal_to_noise_db
 from asr.audio.recording import INT16_SCALE, SAMPLE_RATE_HZ, Waveform
 from asr.audio.speech_level import active_power, frame_powers
-from data_pipeline.collection.prompts import Prompt, expected_duration_s
+from data_pipeline.collection.prompts import Prompt
+from data_pipeline.collection.reading_text import reading_time_s
+from data_pipeline.collection.take import Take
 from data_pipeline.collection.take_speech import TakeSpeech, speech_of_take
 
 MARGIN_S = 0.25  # of the room's noise, kept before and after the speech
 MIN_LEVEL_DBFS = -46.0  # of speech; the demo's and AISHELL's are -33 to -20
 MIN_SNR_DB = 13.0
 SHORT, LONG, LONG_S = 0.4, 2.2, 1.0  # times the expected duration of speech, and seconds
+ENOUGH_TAKES = 10  # whose median pace is that of a speaker
+# AISHELL's readers and the demo's voices are within; further out, takes would shift the limits of the next
+SLOWEST_PACE, FASTEST_PACE = 2.0, 0.5
+OF_PACE = frozenset({"short", "long"})  # problems that a slow or a fast reader always has
 
 ProblemKind: TypeAlias = Literal[
     "silent", "clipped", "quiet", "noisy", "cut-start", "cut-end", "short", "long"
@@ -84,7 +92,7 @@ def judge_take(
         return TakeQuality(0, len(samples), (_without_speech(speech.waveform, level),), level, 0.0)
     speech_dbfs = 10 * math.log10(active_power(frame_powers(speech.spoken)) / INT16_SCALE**2 + 1e-12)
     snr_db = signal_to_noise_db(speech.waveform)
-    expected_s = max(expected_duration_s(prompt) - 2 * MARGIN_S, MARGIN_S)
+    expected_s = _expected_speech_s(prompt.text)
     spoken_s = len(speech.spoken) / SAMPLE_RATE_HZ
     usual_s = usual_pace * expected_s
     num_flat = num_clipped(samples, sample_rate_hz)
@@ -100,6 +108,23 @@ def judge_take(
     problems = tuple(TakeProblem(kind, detail) for kind, (is_so, detail) in found.items() if is_so)
     start, end = _kept(speech, sample_rate_hz, len(samples))
     return TakeQuality(start, end, problems, speech_dbfs, snr_db, spoken_s / expected_s)
+
+
+def usual_pace(takes: Sequence[Take]) -> float:
+    """Return the median pace of a speaker's takes; 1 while there are few."""
+    paces = [
+        (take.duration_s - 2 * MARGIN_S) / _expected_speech_s(take.text)
+        for take in takes
+        if not take.in_doubt and OF_PACE.issuperset(problem["kind"] for problem in take.problems)
+    ]
+    if len(paces) < ENOUGH_TAKES:
+        return 1.0
+    return min(max(statistics.median(paces), FASTEST_PACE), SLOWEST_PACE)
+
+
+def _expected_speech_s(text: str) -> float:
+    """Return the seconds that a person needs to read a text aloud, without silence around it."""
+    return max(reading_time_s(text) - 2 * MARGIN_S, MARGIN_S)
 
 
 def _without_speech(waveform: Waveform, level: float) -> TakeProblem:

@@ -1,11 +1,11 @@
 """The takes of a corpus that is being recorded, on disk: nothing that was confirmed is lost.
 
 mine/record.json              units of the labels; marks the folder as one of `asr record`
-mine/takes.jsonl              a line for each take and for each later decision about it, in order
+mine/takes.journal            a line for each take and for each later decision about it, in order
 mine/audio/anna/4fb2-1.flac   the first take of a sentence by a speaker
 
 A take is written under a temporary name, flushed to the disk and renamed; then its line is appended to
-`takes.jsonl` and flushed; then the page is answered. A process that is killed in between leaves at most a
+`takes.journal` and flushed; then the page is answered. A process that is killed in between leaves at most a
 recording without a line, which the next take of that sentence replaces, or half a line, which is cut off when
 the folder is opened again.
 """
@@ -40,7 +40,7 @@ from data_pipeline.labels.from_text import LABELS_VERSION
 logger = logging.getLogger(__name__)
 
 SETTINGS = "record.json"
-JOURNAL = "takes.jsonl"
+JOURNAL = "takes.journal"  # not *.jsonl, which are the manifests: people name them by that pattern
 COMMAND = "asr record"
 
 Key = tuple[str, str]  # speaker and id of the prompt
@@ -95,8 +95,9 @@ def _refuse_other_folder(folder: Path) -> None:
 
 
 def _settings(folder: Path, units: Unit | None) -> Settings:
-    path = folder / SETTINGS
-    if not path.exists():
+    path, journal = folder / SETTINGS, folder / JOURNAL
+    is_empty = not (journal.exists() and journal.stat().st_size)
+    if not path.exists() or (units and is_empty):  # a first try may have ended by the wrong units
         settings = Settings(units or "syllables")
         with whole_file(path, "description") as file:
             file.write(json.dumps(dataclasses.asdict(settings), indent=2).encode() + b"\n")
@@ -147,14 +148,15 @@ class Takes:
     def _remove_replaced(self, rows: Sequence[Fields]) -> None:
         """Remove recordings that a process was to remove when it was killed."""
         now = {take.audio for take in self._takes.values()}
-        for audio in {row["audio"] for row in rows if "audio" in row} - now:
+        for audio in {Take.of_row(row).audio for row in rows if "audio" in row} - now:
             (self.folder / audio).unlink(missing_ok=True)
 
     def _apply(self, row: Fields, number: int) -> None:
         key = (str(row["speaker"]), str(row["prompt"]))
         if "audio" in row:
-            self._takes[key] = Take.of_row(row)
-            self._counts[key] = self._counts.get(key, 0) + 1
+            self._takes[key] = take = Take.of_row(row)
+            # not the number of lines, since a person may have removed one: files keep their names
+            self._counts[key] = max(self._counts.get(key, 0), take.number)
         elif row["state"] == "todo":
             del self._takes[key]
         elif key in self._takes:
@@ -169,6 +171,10 @@ class Takes:
         """Return all takes, in the order in which their sentences were first recorded."""
         with self._lock:
             return list(self._takes.values())
+
+    def of(self, speaker: str) -> list[Take]:
+        """Return all takes of a speaker."""
+        return [take for take in self.all() if take.speaker == speaker]
 
     def find(self, speaker: str, prompt: str) -> Take | None:
         """Return the take of a sentence by a speaker; None if there is none."""
@@ -240,14 +246,20 @@ class Takes:
         Raises:
             UserError: this cannot be written.
         """
+        return self._decide(take, differences, in_doubt=bool(differences))
+
+    def accept(self, take: Take) -> Take | None:
+        """Store that a take is no longer in doubt, whatever a model found; see `decide`."""
+        return self._decide(take, take.differences, in_doubt=False)
+
+    def _decide(self, take: Take, differences: Sequence[Fields], *, in_doubt: bool) -> Take | None:
         key = (take.speaker, take.prompt)
         with self._lock:
             now = self._takes.get(key)
             if now is None or now.audio != take.audio:
                 return None
-            state = "again" if differences else "kept"
-            row: dict[str, Any] = {"speaker": take.speaker, "prompt": take.prompt, "state": state}
-            row["differences"] = list(differences)
+            row: dict[str, Any] = {"speaker": take.speaker, "prompt": take.prompt}
+            row |= {"state": "again" if in_doubt else "kept", "differences": list(differences)}
             self._apply(row, self._journal.append(row))
             return self._takes[key]
 

@@ -13,7 +13,7 @@ The speaker is known by the key of the link, `Authorization: Bearer KEY`.
 
 from __future__ import annotations
 
-import functools
+import logging
 from collections.abc import Callable
 from typing import Any
 
@@ -27,6 +27,8 @@ from asr.server.recording.service import RecordingService
 from asr.server.requests.request_body import receive_body
 from asr.server.requests.request_errors import RefusalError, invalid
 
+logger = logging.getLogger(__name__)
+
 FOLDER = "/record/"
 
 
@@ -38,7 +40,9 @@ def recording_routes(service: RecordingService) -> list[BaseRoute]:
         try:
             result = await service.run(function, *arguments)
         except UserError as error:
-            raise RefusalError(507, "not_stored", str(error)) from None
+            logger.error("%s", error)  # with the path, which is none of the speaker's business
+            reason = "this server cannot write to its disk; free space there, its log has the reason"
+            raise RefusalError(507, "not_stored", reason) from None
         if result is None:
             raise RefusalError(404, "not_found", "there is no such sentence, or no take of it")
         return result
@@ -53,10 +57,14 @@ def recording_routes(service: RecordingService) -> list[BaseRoute]:
         speaker, prompt = service.speaker_of(request), request.path_params["prompt"]
         with service.admission.ticket() as ticket:
             body = await receive_body(request, ticket, service.limits)
-            samples, rate_hz = await service.run(received_take, body)
             keep = request.query_params.get("keep") == "1"
-            work = functools.partial(collection.record, speaker, prompt, samples, rate_hz, keep=keep)
-            return await answered(work)
+
+            def judge_and_store() -> Any:
+                samples, rate_hz = received_take(body)
+                return collection.record(speaker, prompt, samples, rate_hz, keep=keep)
+
+            # at once, so that only the takes in the hands of a thread are in memory as samples
+            return await answered(judge_and_store)
 
     async def recording(request: Request) -> Response:
         prompt = request.path_params["prompt"]

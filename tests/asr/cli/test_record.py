@@ -4,11 +4,13 @@ import signal
 import socket
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 from helpers.servers import LIMIT_S
 from helpers.takes import ask, noise, recording_process, wav_of
 
+from asr.cli.commands.data.record import _next_commands
 from asr.cli.main import main
 from data_pipeline.manifests.manifest import read_manifest
 
@@ -74,3 +76,20 @@ def test_same_command_continues_with_the_same_links(tmp_path, stop):
         done = subprocess.run(second, capture_output=True, text=True, timeout=LIMIT_S, check=False)
         assert done.returncode == 2
         assert "another asr record is running" in done.stderr
+
+
+def commands_after(out, monkeypatch, tmp_path, run=None):
+    monkeypatch.chdir(tmp_path)
+    return _next_commands(Path(out), "syllables", run, ("train", "dev"))
+
+
+def test_next_commands_begin_from_a_run_that_exists_and_have_a_free_name(monkeypatch, tmp_path):
+    first = commands_after("data/voice", monkeypatch, tmp_path)
+    assert list(first) == ["doctor", "inspect", "train"]
+    assert "init_from" not in first["train"]
+    assert "--name voice --set data.corpus= data.train=data/voice/train.jsonl" in first["train"]
+    (tmp_path / "runs" / "demo" / "checkpoints").mkdir(parents=True)
+    assert "train.init_from=runs/demo" in commands_after("data/voice", monkeypatch, tmp_path)["train"]
+    (tmp_path / "runs" / "voice").mkdir()
+    second = commands_after("data/voice", monkeypatch, tmp_path, Path("runs/voice"))["train"]
+    assert "--name voice-2 --set train.init_from=runs/voice" in second

@@ -2,9 +2,11 @@
 
 import threading
 
-from helpers.takes import collection_in, noise
+import pytest
+from helpers.takes import SENTENCES, collection_in, noise
 
 from asr.base.errors import UserError
+from data_pipeline.collection.checks import MIN_CHECKED
 
 LIMIT_S = 120
 
@@ -62,7 +64,7 @@ def test_results_come_while_takes_are_recorded_and_survive_a_restart(tmp_path):
         collection.start_checks(check, results)
         assert check.begun.wait(LIMIT_S)
         assert record(collection, "p1")["state"] == "kept"  # while the other is checked
-        assert collection.checked("a", 0) == {"last": 0, "results": []}
+        assert collection.checked("a", 0)["results"] == []
         check.free.set()
         results.wait_for(2)
         assert collection.checked("b", 0)["results"] == []
@@ -108,3 +110,32 @@ def test_check_that_fails_does_not_end_the_others(tmp_path):
         results.wait_for(1)
         assert takes.find("a", "p0").checked
         assert not takes.find("a", "p1").checked
+
+
+@pytest.mark.parametrize("num_wrong", [MIN_CHECKED * 3 // 10, MIN_CHECKED * 3 // 10 + 1])
+def test_model_that_contradicts_many_takes_of_a_speaker_doubts_none_of_them(tmp_path, num_wrong):
+    texts = [f"{SENTENCES[0]}{number}" for number in range(MIN_CHECKED)]
+    stops = num_wrong > 0.3 * MIN_CHECKED
+    check, results = SlowCheck(wrong=[*texts[: num_wrong - 1], texts[-1]]), Results()
+    check.free.set()
+    with collection_in(tmp_path, texts) as (takes, collection):
+        collection.start_checks(check, results)
+        for number in range(MIN_CHECKED - 1):
+            record(collection, f"p{number}")
+        results.wait_for(MIN_CHECKED - 1)
+        found = collection.checked("a", 0)
+        states = [row["state"] for row in found["results"]]
+        assert (states.count("again"), found["contradicts_many"]) == (num_wrong - 1, False)
+        record(collection, f"p{MIN_CHECKED - 1}")
+        results.wait_for(1)
+        found = collection.checked("a", found["last"])
+        assert found["contradicts_many"] is stops
+        assert len(found["results"]) == (num_wrong if stops else 1)  # whose doubts end, and the new one
+        in_doubt = sum(take.in_doubt for take in takes.all())
+        assert in_doubt == (0 if stops else num_wrong)
+        assert collection.speakers_contradicted() == (["a"] if stops else [])
+        collection.record("b", "p0", noise(1), 16_000, keep=True)
+        results.wait_for(1)
+        assert takes.find("b", "p0").in_doubt  # of others it may be right
+    with collection_in(tmp_path, texts) as (_, collection):
+        assert collection.checked("a", 0)["contradicts_many"] is stops

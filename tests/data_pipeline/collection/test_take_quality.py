@@ -7,7 +7,8 @@ import scipy.signal
 from asr.audio.recording import read_audio
 from asr.audio.speech_level import active_power, frame_powers
 from data_pipeline.collection.prompts import Prompt
-from data_pipeline.collection.take_quality import judge_take
+from data_pipeline.collection.take import Take
+from data_pipeline.collection.take_quality import judge_take, usual_pace
 
 LEAD_S, TAIL_S, EDGE_S = 0.5, 0.4, 0.06  # the demo's clips have silence of about EDGE_S at their ends
 RATES_HZ = [8000, 16000, 44100, 48000]
@@ -110,3 +111,26 @@ def test_takes_too_long_or_short_for_their_text_are_found_by_the_speakers_own_pa
     slow = take_of(np.concatenate([speech] * 6))
     assert kinds(judge_take(slow, 16000, prompt)) == ["long"]
     assert kinds(judge_take(slow, 16000, prompt, usual_pace=5.0)) == []
+
+
+def takes_of(prompt, durations_s, **fields):
+    path = "audio/a/p-1.flac"
+    return [Take("a", "p", path, duration_s, prompt.text, (), **fields) for duration_s in durations_s]
+
+
+def test_usual_pace_is_the_median_of_takes_that_are_enough_and_said_as_written(speech, prompt):
+    quality = judge_take(take_of(speech), 16000, prompt)
+    durations_s = [(quality.end - quality.start) / 16000] * 8 + [0.6, 20.0]
+    assert usual_pace(takes_of(prompt, durations_s)) == pytest.approx(quality.pace, rel=0.01)
+    assert usual_pace(takes_of(prompt, durations_s[:9])) == 1.0
+    assert usual_pace(takes_of(prompt, durations_s, in_doubt=True)) == 1.0
+    assert usual_pace(takes_of(prompt, durations_s, problems=({"kind": "noisy"},))) == 1.0
+    # who reads slowly keeps takes that were called too long
+    slow = takes_of(prompt, [20.0] * 10, problems=({"kind": "long"},))
+    assert usual_pace(slow) == 2.0
+
+
+def test_take_of_a_slow_reader_is_not_long_once_the_pace_is_known(speech, prompt):
+    slow = take_of(np.tile(speech, 4))
+    assert "long" in kinds(judge_take(slow, 16000, prompt))
+    assert "long" not in kinds(judge_take(slow, 16000, prompt, usual_pace=2.0))

@@ -81,10 +81,10 @@ def stored_doubt(takes):
 def test_torn_end_of_the_journal_is_cut_off(tmp_path, torn):
     with open_takes(tmp_path, "characters") as takes:
         takes.keep("a", FIRST, noise(0), 16_000)
-    whole = (tmp_path / "takes.jsonl").read_bytes()
-    (tmp_path / "takes.jsonl").write_bytes(whole + torn)
+    whole = (tmp_path / "takes.journal").read_bytes()
+    (tmp_path / "takes.journal").write_bytes(whole + torn)
     assert set(stored(tmp_path)) == {("a", "p0")}
-    assert (tmp_path / "takes.jsonl").read_bytes() == whole
+    assert (tmp_path / "takes.journal").read_bytes() == whole
     with open_takes(tmp_path, None) as takes:
         takes.keep("a", SECOND, noise(1), 16_000)
     assert set(stored(tmp_path)) == {("a", "p0"), ("a", "p1")}
@@ -96,11 +96,11 @@ def test_torn_end_of_the_journal_is_cut_off(tmp_path, torn):
 def test_broken_line_in_the_middle_is_named(tmp_path, broken):
     with open_takes(tmp_path, "characters") as takes:
         takes.keep("a", FIRST, noise(0), 16_000)
-    whole = (tmp_path / "takes.jsonl").read_text(encoding="utf-8")
-    (tmp_path / "takes.jsonl").write_text(f"{whole}{broken}\n{whole}", encoding="utf-8")
-    with pytest.raises(UserError, match=r"takes\.jsonl:2"), open_takes(tmp_path, None):
+    whole = (tmp_path / "takes.journal").read_text(encoding="utf-8")
+    (tmp_path / "takes.journal").write_text(f"{whole}{broken}\n{whole}", encoding="utf-8")
+    with pytest.raises(UserError, match=r"takes\.journal:2"), open_takes(tmp_path, None):
         pass
-    assert len((tmp_path / "takes.jsonl").read_text(encoding="utf-8").splitlines()) == 3
+    assert len((tmp_path / "takes.journal").read_text(encoding="utf-8").splitlines()) == 3
 
 
 def test_recording_that_is_gone_is_reported_and_can_be_made_again(tmp_path):
@@ -115,10 +115,22 @@ def test_recording_that_is_gone_is_reported_and_can_be_made_again(tmp_path):
     assert set(stored(tmp_path)) == {("a", "p0"), ("a", "p1")}
 
 
+def test_line_that_a_person_removed_costs_no_recording(tmp_path):
+    with open_takes(tmp_path, "characters") as takes:
+        takes.keep("a", FIRST, noise(0), 16_000)
+        takes.keep("a", FIRST, noise(1), 16_000)
+    journal = tmp_path / "takes.journal"
+    journal.write_bytes(journal.read_bytes().splitlines(keepends=True)[1])
+    with open_takes(tmp_path, None) as takes:
+        newest = takes.keep("a", FIRST, noise(2), 16_000)
+        assert (tmp_path / newest.audio).is_file()
+    assert files_in(tmp_path) == ["p0-3.flac"]
+
+
 def test_full_disk_keeps_the_earlier_take_and_nothing_of_the_new_one(tmp_path):
     with open_takes(tmp_path, "characters") as takes:
         takes.keep("a", FIRST, noise(0, 0.1), 16_000)
-        before = (tmp_path / "takes.jsonl").read_bytes()
+        before = (tmp_path / "takes.journal").read_bytes()
         with largest_file(len(before) + 40):  # neither the recording nor the line fits
             with pytest.raises(UserError, match="free space"):
                 takes.keep("a", FIRST, noise(1, 2.0), 16_000)
@@ -126,7 +138,7 @@ def test_full_disk_keeps_the_earlier_take_and_nothing_of_the_new_one(tmp_path):
                 takes.drop("a", FIRST.id)
             assert takes.find("a", FIRST.id).duration_s == pytest.approx(0.1)
         assert files_in(tmp_path) == ["p0-1.flac"]
-        assert (tmp_path / "takes.jsonl").read_bytes() == before
+        assert (tmp_path / "takes.journal").read_bytes() == before
         takes.keep("a", FIRST, noise(2, 2.0), 16_000)
     assert stored(tmp_path)["a", "p0"].duration_s == pytest.approx(2.0)
 
@@ -181,11 +193,18 @@ def test_folder_that_is_something_else_is_refused_and_left_as_it_is(tmp_path):
     assert [path.name for path in (tmp_path / "full").iterdir()] == ["notes.txt"]
 
 
-def test_other_units_and_a_broken_description_are_refused(tmp_path):
+def test_broken_description_is_refused(tmp_path):
     with open_takes(tmp_path, "characters"):
-        pass
-    with pytest.raises(UserError, match="characters"), open_takes(tmp_path, "syllables"):
         pass
     (tmp_path / "record.json").write_text(json.dumps({"units": "characters"}))
     with pytest.raises(UserError, match=r"record\.json"), open_takes(tmp_path, None):
+        pass
+
+
+def test_units_can_be_chosen_again_until_there_is_a_take(tmp_path):
+    with open_takes(tmp_path, None) as takes:
+        assert takes.settings.units == "syllables"
+    with open_takes(tmp_path, "characters") as takes:
+        takes.keep("a", FIRST, noise(0), 16_000)
+    with pytest.raises(UserError, match="characters"), open_takes(tmp_path, "words"):
         pass

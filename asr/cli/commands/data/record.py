@@ -7,6 +7,7 @@ import bisect
 import contextlib
 import functools
 import itertools
+import logging
 import math
 import shlex
 import webbrowser
@@ -37,9 +38,12 @@ if TYPE_CHECKING:
 PORT = 20004  # besides those of `asr serve` and of ASRT's gRPC
 MINUTES = 30.0
 SPEAKER = "me"
-USUAL_RUN = "runs/demo"  # of the tutorials
+RUNS = Path("runs")
+USUAL_RUN = RUNS / "demo"  # of the tutorials
+WHY_CONTRADICTED = "it does not know this voice, or the sentences are read otherwise than they are labelled"
 PROMPTS_LEFT_OUT = "prompts_left_out.tsv"
 TAKE_MB = 12  # of a minute at 96 kHz
+PENDING_MB = 128  # of takes that arrive at the same time; pages send one at a time, and again if refused
 
 
 def add_record_arguments(parser: argparse.ArgumentParser) -> None:
@@ -111,9 +115,12 @@ def record_command(arguments: argparse.Namespace) -> int:
         speakers = _speakers(arguments, names)
         check = _check(arguments.run, takes.settings.units) if arguments.run else None
         next_commands = functools.partial(_next_commands, arguments.out, takes.settings.units, arguments.run)
-        collection = SpeechCollection(takes, prompts, goal_s, next_commands)
+        # the pages of several speakers are those of guests, who have no use for paths of this machine
+        collection = SpeechCollection(takes, prompts, goal_s, next_commands if len(speakers) == 1 else None)
         stack.callback(collection.close)
-        service = RecordingService(collection, speakers, Limits(max_body_mb=TAKE_MB))
+        service = RecordingService(
+            collection, speakers, Limits(max_body_mb=TAKE_MB, max_pending_mb=PENDING_MB)
+        )
         if check:
             collection.start_checks(check, service.on_checked)
         if takes.all():
@@ -121,6 +128,8 @@ def record_command(arguments: argparse.Namespace) -> int:
         address = address_of(listening, name_on_network(arguments.host), certificate)
         links = {name: f"{address}/{f'#{key}' if key else ''}" for key, name in speakers.items()}
         log_as_json()
+        if not arguments.verbose:  # the links would scroll away
+            logging.getLogger("asr.server.requests.gate").setLevel(logging.WARNING)
         show = functools.partial(_show, arguments, links)
         serve(make_recording_app(service), service, listening, certificate, show)
         corpus = collection.write()
@@ -128,6 +137,8 @@ def record_command(arguments: argparse.Namespace) -> int:
         print(f"{arguments.out}: nothing is recorded; the same command continues")
         return 0
     print("\n".join(corpus.lines()))
+    for speaker in collection.speakers_contradicted():
+        print(f"{speaker}: the model contradicts too many takes to doubt any; {WHY_CONTRADICTED}")
     for about, command in next_commands(corpus.splits).items():
         print(f"\n# {about}\n{command}")
     return 0
@@ -206,15 +217,24 @@ def _check(run: Path, units: Unit) -> Check:
 def _next_commands(out: Path, units: Unit, run: Path | None, splits: Collection[str]) -> dict[str, str]:
     """Return the commands that check the corpus and train on it, from a model if there is one."""
     manifests = {split: str(out / f"{split}.jsonl") for split in SPLITS if split in splits}
-    begin = run or (USUAL_RUN if units == "syllables" else None)
+    begin = run
+    if begin is None and units == "syllables" and (USUAL_RUN / "checkpoints").is_dir():
+        begin = USUAL_RUN
     settings = [f"train.init_from={begin}"] if begin else []
     settings += ["data.corpus=", *(f"data.{split}={path}" for split, path in manifests.items())]
-    train = ["train", "demo", "--name", out.resolve().name, "--set", *settings]
-    asr = shlex.split(asr_command())
-    return {
-        "doctor": shlex.join([*asr, "doctor", *manifests.values()]),
-        "train": shlex.join([*asr, *train]),
+    commands = {
+        "doctor": ["doctor", *manifests.values()],
+        "inspect": ["inspect", *manifests.values()],
+        "train": ["train", "demo", "--name", _free_name(out.resolve().name), "--set", *settings],
     }
+    asr = shlex.split(asr_command())
+    return {name: shlex.join([*asr, *command]) for name, command in commands.items()}
+
+
+def _free_name(name: str) -> str:
+    """Return a name that no run has: the run to begin from is often named after the same corpus."""
+    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
+    return next(name for name in names if not (RUNS / name).exists())
 
 
 def _show(arguments: argparse.Namespace, links: Mapping[str, str]) -> None:

@@ -6,6 +6,7 @@ import io
 import socket
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from urllib.parse import urlsplit
 
 import numpy as np
@@ -151,7 +152,19 @@ def test_client_that_vanishes_in_the_middle_stores_nothing_and_harms_nobody(stud
     assert ask(anna, "takes/p4?keep=1", body)[1]["state"] == "kept"
 
 
-def test_full_disk_is_answered_and_the_server_lives(tmp_path):
+def test_takes_that_arrive_at_once_share_a_limit_of_memory(tmp_path):
+    body = wav_of(noise(seconds=10, rate_hz=48_000), 48_000)  # 0.9 MiB
+    with recording_server(tmp_path, max_pending_mb=2) as (*_, service, links):
+        with ThreadPoolExecutor(20) as clients:
+            answers = list(clients.map(lambda _: ask(links["anna"], "takes/p0?keep=1", body)[0], range(20)))
+        assert set(answers) <= {200, 429}
+        assert 200 in answers
+        assert service.admission.num_bytes == 0
+        assert ask(links["anna"], "takes/p1?keep=1", body)[0] == 200
+        assert [path.is_file() for path in (tmp_path / "audio" / "anna").iterdir()] == [True, True]
+
+
+def test_full_disk_is_answered_and_the_server_lives(tmp_path, caplog):
     with recording_server(tmp_path, {"a key of me": "me"}) as (*_, links):
         me = links["me"]
         assert ask(me, "takes/p0?keep=1", wav_of(noise(0, 0.2)))[0] == 200
@@ -159,6 +172,8 @@ def test_full_disk_is_answered_and_the_server_lives(tmp_path):
             status, answer = ask(me, "takes/p0?keep=1", wav_of(noise(1)))
             assert (status, answer["error"]["code"]) == (507, "not_stored")
             assert "free space" in answer["error"]["message"]
+            assert str(tmp_path) not in answer["error"]["message"]  # where it is stored is for the log
+            assert str(tmp_path) in caplog.text
             assert ask(me, "session")[1]["prompts"][0]["state"] == "kept"
         assert [path.name for path in (tmp_path / "audio" / "me").iterdir()] == ["p0-1.flac"]
         assert ask(me, "takes/p0?keep=1", wav_of(noise(1)))[0] == 200

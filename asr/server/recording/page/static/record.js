@@ -49,6 +49,7 @@ function show() {
   showButtons(session, state);
   list.show(session.prompts, session.current);
   write("notice", noticeWords());
+  byId("contradicted").hidden = !session.isContradicted;
 }
 
 function problemWords({ code, message }) {
@@ -182,8 +183,9 @@ function comeBackTo(prompt) {
 async function checkLoop() {
   for (let after = 0; session.checks; ) {
     try {
-      const { last, results } = await getChecks(after);
+      const { last, results, contradicts_many: isContradicted } = await getChecks(after);
       after = last;
+      session.isContradicted = isContradicted;
       for (const result of results) onCheck(result);
     } catch {
       await new Promise((resolve) => setTimeout(resolve, RETRY_MS));

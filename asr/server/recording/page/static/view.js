@@ -104,6 +104,7 @@ export function showEnd(session, { manifests, next }, copyButton) {
     return block;
   });
   byId("commands").replaceChildren(...commands);
+  byId("end-next").hidden = !commands.length; // of a corpus of several people, the terminal has them
 }
 
 function commandLine(command) {

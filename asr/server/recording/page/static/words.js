@@ -55,6 +55,8 @@ export const WORDS = {
     listening: "Read the sentence aloud, then press space or touch it again.",
     onDisk: "Sentence {number} is on disk.",
     comesAgain: "Sentence {number} comes up again.",
+    contradicted:
+      "The model contradicts many of your takes: it does not know your voice, or you read otherwise than written. It doubts none of them now.",
     goal: "You have recorded as much as you wanted. Finish, or read more.",
     done: "All sentences are recorded. Finish, and the corpus is written.",
     unsent: "Not yet on disk: {count}.",
@@ -143,6 +145,7 @@ export const WORDS = {
     listening: "请朗读这个句子，读完再按一次空格键或轻触句子。",
     onDisk: "第 {number} 句已存盘。",
     comesAgain: "第 {number} 句需要重读。",
+    contradicted: "模型认为许多录音与文字不符：它不熟悉这个声音，或读法与标注不同。现在它不再质疑任何录音。",
     goal: "已达到目标时长。可以完成，也可以继续朗读。",
     done: "全部句子已录完。点“完成”，生成语料库。",
     unsent: "尚未存盘：{count} 条。",

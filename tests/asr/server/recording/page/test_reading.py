@@ -1,5 +1,6 @@
 """Test the recording page in a real browser, as a person reads to it."""
 
+import dataclasses
 import json
 
 import soundfile
@@ -13,15 +14,17 @@ from helpers.reading import (
 )
 from helpers.recording_server import recording_server
 from helpers.servers import wait_until
+from helpers.takes import ask, noise, wav_of
 
 from asr.audio.recording import read_audio
+from data_pipeline.collection.checks import MIN_CHECKED
 
 NUMBER, RECORDED = "#number", "#list .state[data-state=kept]"
 
 
 def journal(folder):
     """Return the lines about takes."""
-    return [json.loads(line) for line in (folder / "takes.jsonl").read_text("utf-8").splitlines()]
+    return [json.loads(line) for line in (folder / "takes.journal").read_text("utf-8").splitlines()]
 
 
 def test_sentences_are_recorded_one_after_the_other_with_their_sound(open_reader, address, folder, clips):
@@ -126,6 +129,23 @@ def test_take_in_doubt_is_offered_again_with_the_place_marked(open_reader, folde
         page.keyboard.press("k")
         page.wait_for_selector(RECORDED, state="attached")
         assert journal(folder)[-1]["state"] == "kept"
+        page.close()
+
+
+def test_page_says_that_the_model_contradicts_too_many_takes(open_reader, folder, prompts):
+    differences = [{"kind": "missing", "start": 0, "end": 1, "recognized": ""}]
+    many = [dataclasses.replace(prompts[0], id=f"s{number}") for number in range(MIN_CHECKED + 1)]
+    with recording_server(folder, many, check=lambda *_: differences) as address:
+        page = open_reader(address)
+        for prompt in many[: MIN_CHECKED - 1]:
+            assert ask(address, f"takes/{prompt.id}?keep=1", wav_of(noise()))[0] == 200
+        wait_for_states(page, "again", MIN_CHECKED - 1)
+        assert page.locator("#contradicted").is_hidden()
+        ask(address, f"takes/{many[MIN_CHECKED - 1].id}?keep=1", wav_of(noise()))
+        wait_for_states(page, "kept", MIN_CHECKED)
+        assert "does not know your voice" in page.inner_text("#contradicted")
+        page.click("#language")
+        assert "不熟悉这个声音" in page.inner_text("#contradicted")
         page.close()
 
 
