@@ -288,6 +288,7 @@ def test_tokens_are_joined_to_the_same_text_as_by_the_run(tokens, scripts):
 
     recognizer = object.__new__(script.Recognizer)
     recognizer.tokens, recognizer._converter = ["<blank>", *tokens], None
+    recognizer.about = {"unit": Vocabulary(tokens).unit}
     assert recognizer.text_of(tokens) == Vocabulary(tokens).join(tokens)
 
 

@@ -63,5 +63,5 @@ def test_parser_of_forms_keeps_small_files_in_memory_by_an_attribute():
 
 def test_other_modules_use_neither_uvicorn_nor_the_parser_of_forms():
     imports = re.compile(r"^\s*(?:import|from) (uvicorn|starlette\.formparsers)\b", re.MULTILINE)
-    found = {path.name: imports.findall(path.read_text("utf-8")) for path in (ROOT / "asr").rglob("*.py")}
-    assert {name: used for name, used in found.items() if used} == USERS
+    files = ((path, imports.findall(path.read_text("utf-8"))) for path in (ROOT / "asr").rglob("*.py"))
+    assert {path.name: used for path, used in files if used} == USERS

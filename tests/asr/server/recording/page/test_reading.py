@@ -166,10 +166,10 @@ def test_all_is_done_by_keyboard(open_reader, address):
     assert page.locator("body.recording").count() == 0
     page.locator("#language").focus()
     reached = []
-    for _ in range(6):
+    for _ in range(4):
         page.keyboard.press("Tab")
         reached.append(page.evaluate("document.activeElement.id || document.activeElement.tagName"))
-    assert reached[:4] == ["back", "record", "next", "SUMMARY"]
+    assert reached == ["back", "record", "next", "SUMMARY"]
     page.keyboard.press("Enter")
     page.click(".sentence-row >> nth=0")
     assert page.inner_text(NUMBER) == "Sentence 1"
