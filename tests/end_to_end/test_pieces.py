@@ -30,6 +30,7 @@ WORDS = ("zero", "one", "two", "three", "four", "five", "six", "seven", "eight",
 RECORDINGS = ROOT.parent / "shared" / "data" / "fsdd" / "recordings"
 SPEAKER = "jackson"
 NUM_TRAIN, NUM_DEV = 12, 3
+SPLITS = (("train", "dev", "test"), ("train", "dev", "dev"))
 
 pytestmark = pytest.mark.skipif(
     not RECORDINGS.is_dir(), reason="needs the Free Spoken Digit Dataset in ../shared"
@@ -57,7 +58,7 @@ def prepared(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def config(prepared):
-    """Return a configuration that learns the strings, without normalisation over clips."""
+    """Return a configuration that memorizes the strings."""
     path = prepared.with_name("digits.toml")
     path.write_text(
         f"""
@@ -74,8 +75,8 @@ def config(prepared):
         size = "xs"
         dropout = 0.0
         [train]
-        epochs = 80
-        batch_s = 30.0
+        epochs = 60
+        batch_s = 5.0
         cpu_towers = 1
         runs_dir = "{prepared.parent}/runs"
         """,
@@ -85,10 +86,13 @@ def config(prepared):
 
 
 @pytest.fixture(scope="module")
-def run(config, tmp_path_factory):
+def run(prepared, tmp_path_factory):
     """Return a run whose weights are random, but its outputs clear."""
-    loaded = load_config(config, ["features.normalize=true", "features.normalize_over=clip", "train.seed=2"])
-    return random_run(loaded, make_vocabulary(loaded), tmp_path_factory.mktemp("run") / "run")
+    manifests = [f"data.{name}={prepared}/{split}.jsonl" for name, split in zip(*SPLITS, strict=True)]
+    config = load_config(
+        "base", [*manifests, "model.size=xs", "features.normalize_over=clip", "train.seed=2"]
+    )
+    return random_run(config, make_vocabulary(config), tmp_path_factory.mktemp("run") / "run")
 
 
 @pytest.fixture(scope="module")
@@ -159,3 +163,13 @@ def test_beam_search_takes_a_language_model_over_pieces_and_hot_words(prepared, 
     assert best(plain) != "seven zero one"
     assert best(settings, fusion_model(folder, vocabulary)) == "seven zero one"
     assert best(plain, hot_words=words) == "seven zero one"
+
+
+@pytest.mark.slow
+def test_a_network_learns_pieces_until_every_training_clip_is_exact(config, prepared):
+    assert main(["train", str(config), "--name", "digits"]) == 0
+    run = prepared.parent / "runs" / "digits"
+    epochs = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
+    assert epochs[-1]["loss"] < epochs[0]["loss"] / 10
+    assert min(epoch["dev_error"] for epoch in epochs) == 0  # dev is the training set
+    assert (run / "units.model").read_bytes() == (prepared / "units.model").read_bytes()
