@@ -100,3 +100,11 @@ def test_a_damaged_record_of_the_start_is_an_error(tuned, tmp_path):
     (run.directory / "start.json").write_text("{}", encoding="utf-8")
     with pytest.raises(UserError, match=r"start\.json: damaged"):
         run.start_error()
+
+
+def test_a_missing_run_to_start_from_is_an_error_before_its_corpus_is_prepared(tmp_path):
+    prepared = tmp_path / "data"
+    settings = [f"data.prepared_dir={prepared}", f"train.init_from={tmp_path}", f"train.runs_dir={tmp_path}"]
+    with pytest.raises(UserError, match="no run here"):
+        train(load_config("demo", settings), name="tuned")
+    assert not prepared.exists()
