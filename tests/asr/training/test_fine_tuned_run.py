@@ -7,6 +7,7 @@ import pytest
 from asr import evaluate, load_config, resume, train
 from asr.base.errors import UserError
 from asr.runs.checkpoint import read_checkpoint
+from asr.runs.listing import summarize
 from asr.runs.run import Run
 
 LEARNED = [
@@ -69,6 +70,7 @@ def test_the_other_runs_weights_are_used_where_every_epoch_is_worse(parent, clip
     assert not any(metrics.chosen or metrics.best for metrics in run.metrics())
     assert run.chosen_checkpoint() == run.epoch_checkpoint(0)
     assert dev_error_of(run) == pytest.approx(run.start_error())
+    assert summarize(run.directory).chosen_epoch == 0
     page = run.report_path.read_text(encoding="utf-8")
     assert "before training" in page
     assert "0 of 2" in page
