@@ -34,7 +34,7 @@ def describe(run: Run, recognizer: Recognizer) -> dict[str, Any]:
         "polyphone": __version__,
         "run": run.directory.resolve().name,
         "checkpoint": checkpoint.name,
-        "dev_error_rate": chosen[-1].dev_error if chosen else None,
+        "dev_error_rate": chosen[-1].dev_error if chosen else run.start_error(),
         "sample_rate_hz": SAMPLE_RATE_HZ,
         "shortest_clip_samples": WINDOW_SAMPLES,
         **OnnxModel.of(model).as_json(),

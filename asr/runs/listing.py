@@ -37,7 +37,8 @@ class RunSummary:
         num_epochs: number of epochs to train; None where it cannot be read.
         best_dev_error: lowest dev error; None before the first epoch.
         best_epoch: the epoch with this error; None for an average.
-        chosen_epoch: the epoch whose weights to decode with; None for an average.
+        chosen_epoch: the epoch whose weights to decode with, 0 for those that training began from; None for
+            an average.
         token: what the errors are of, see `Run.token_name`.
         train_s: seconds of training.
         last_modified_s: time of the last change, in seconds since 1970.
@@ -76,7 +77,8 @@ def summarize(directory: Path) -> RunSummary:
     config, config_trouble = _read_or_reason(run.config)
     metrics, metrics_trouble = _read_or_reason(lambda: _metrics(run))
     origin, origin_trouble = _read_or_reason(lambda: read_origin(directory))
-    troubles = [*filter(None, (config_trouble, metrics_trouble, origin_trouble))]
+    start_error, start_trouble = _read_or_reason(run.start_error)
+    troubles = [*filter(None, (config_trouble, metrics_trouble, origin_trouble, start_trouble))]
     state: str = recorded.state
     reason = recorded.reason
     if troubles:
@@ -92,7 +94,7 @@ def summarize(directory: Path) -> RunSummary:
         num_epochs=config.train.epochs if config else None,
         best_dev_error=best.dev_error if best else origin.dev_error if origin else None,
         best_epoch=best.epoch if best else None,
-        chosen_epoch=chosen_epoch(metrics or ()) or None,
+        chosen_epoch=chosen_epoch(metrics or ()) or (None if start_error is None else 0),
         token=run.token_name(),
         train_s=metrics[-1].train_s if metrics else 0.0,
         last_modified_s=_last_modified_s(directory),

@@ -199,6 +199,8 @@ def _train_and_evaluate(
     with stop_signals(observer.on_stop_requested) as stop, _lost_workers_as_user_errors(engine, command):
         # nothing is written into the run's directory until all of this is known to work
         callbacks = _load_callbacks(config)
+        if config.train.init_from and not resumes:
+            Run.open(Path(config.train.init_from)).chosen_checkpoint()  # before a corpus is prepared
         config, vocabulary = _read_labels(run, config, engine, observer, resumes)
         model = _make_model(config, vocabulary, engine)
         if config.train.init_from and not (resumes and run.checkpoints()):

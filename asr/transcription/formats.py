@@ -131,7 +131,8 @@ def textgrid(words: Sequence[Word], duration_s: float, unit: str) -> str:
 
     The intervals of each tier cover the recording; labels are empty where there is no speech.
     """
-    tiers = {unit: [Interval(word.start_s, word.end_s, word.spoken) for word in words]}
+    first = "words" if unit == "pieces" else unit  # pieces are written as words
+    tiers = {first: [Interval(word.start_s, word.end_s, word.spoken) for word in words]}
     if any(_without_punctuation(word.text) not in ("", word.spoken) for word in words):
         if unit == "syllables":
             tiers["characters"] = [

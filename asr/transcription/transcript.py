@@ -6,6 +6,7 @@ They are complete: what formats, serves or reports one needs neither vocabulary 
 from __future__ import annotations
 
 import itertools
+import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -68,15 +69,20 @@ class Word:
     def spoken(self) -> str:
         """Return its tokens as one string: letters and pieces in a row, syllables with spaces."""
         names = [token.text for token in self.tokens]
-        return self.text if text_of_pieces(names) == self.text else " ".join(names)
+        return text_of_pieces(names) if self._is_spelled else " ".join(names)
 
     @property
     def units(self) -> tuple[Word, ...]:
         """Return each token with the character it is written with, if there are as many; else the word."""
-        if len(self.tokens) == 1 or len(self.text) != len(self.tokens) or self.spoken == self.text:
+        if len(self.tokens) == 1 or len(self.text) != len(self.tokens) or self._is_spelled:
             return (self,)
         pairs = zip(self.text, self.tokens, strict=True)
         return tuple(Word(char, (token,)) for char, token in pairs)
+
+    @property
+    def _is_spelled(self) -> bool:
+        """Return whether the tokens are letters or pieces; a given text may have capitals and punctuation."""
+        return _letters(text_of_pieces(token.text for token in self.tokens)) == _letters(self.text)
 
 
 class Span(NamedTuple):
@@ -86,6 +92,10 @@ class Span(NamedTuple):
     begin: int
     end: int
     gap: str = ""
+
+
+def _letters(text: str) -> str:
+    return "".join(filter(str.isalnum, unicodedata.normalize("NFKC", text).casefold()))
 
 
 def joined(words: Sequence[Word | Span]) -> str:

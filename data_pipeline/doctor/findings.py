@@ -85,7 +85,7 @@ KINDS: dict[str, FindingKind] = {
                 (
                     "too-many-tokens",
                     "more tokens than fit into the model's frames",
-                    "check that the label is right",
+                    "check that the label is right; of pieces of words, ask for more: they are longer",
                 ),
                 (
                     "contradicting-labels",

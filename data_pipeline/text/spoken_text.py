@@ -124,6 +124,7 @@ class SpokenText:
             raise UserError(
                 f"{', '.join(self.sources[:3])}: expected Chinese text, found no hanzi"
                 + (f" but {_counts_as_text(self.left_out)}" if self.left_out else "")
+                + "; of other languages, `units=pieces` trains a model"
             )
 
     def _take(self, block: SegmentedBlock) -> None:

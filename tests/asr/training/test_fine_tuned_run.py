@@ -7,6 +7,7 @@ import pytest
 from asr import evaluate, load_config, resume, train
 from asr.base.errors import UserError
 from asr.runs.checkpoint import read_checkpoint
+from asr.runs.listing import summarize
 from asr.runs.run import Run
 
 LEARNED = [
@@ -69,6 +70,7 @@ def test_the_other_runs_weights_are_used_where_every_epoch_is_worse(parent, clip
     assert not any(metrics.chosen or metrics.best for metrics in run.metrics())
     assert run.chosen_checkpoint() == run.epoch_checkpoint(0)
     assert dev_error_of(run) == pytest.approx(run.start_error())
+    assert summarize(run.directory).chosen_epoch == 0
     page = run.report_path.read_text(encoding="utf-8")
     assert "before training" in page
     assert "0 of 2" in page
@@ -100,3 +102,11 @@ def test_a_damaged_record_of_the_start_is_an_error(tuned, tmp_path):
     (run.directory / "start.json").write_text("{}", encoding="utf-8")
     with pytest.raises(UserError, match=r"start\.json: damaged"):
         run.start_error()
+
+
+def test_a_missing_run_to_start_from_is_an_error_before_its_corpus_is_prepared(tmp_path):
+    prepared = tmp_path / "data"
+    settings = [f"data.prepared_dir={prepared}", f"train.init_from={tmp_path}", f"train.runs_dir={tmp_path}"]
+    with pytest.raises(UserError, match="no run here"):
+        train(load_config("demo", settings), name="tuned")
+    assert not prepared.exists()

@@ -54,6 +54,16 @@ def test_text_of_spelled_words_is_that_of_the_vocabulary(tokens):
     assert spelled(tokens).text == Vocabulary("abet▁o").join(tokens)
 
 
+@pytest.mark.parametrize(
+    ("text", "pieces", "said"),
+    [("On", ("▁o", "n"), "on"), ("The,", ("▁", "t", "h", "e"), "the"), ("Hi", ("h", "i"), "hi")],
+)
+def test_a_word_of_a_given_text_is_one_unit_in_spite_of_capitals_and_punctuation(text, pieces, said):
+    word = Word(text, tuple(Token(piece, 0.1, 0.2) for piece in pieces))
+    assert word.spoken == said
+    assert word.units == (word,)
+
+
 def test_word_is_as_sure_as_its_least_sure_token():
     tokens = [Token("a", 0.0, 0.2, 0.9), Token("b", 0.2, 0.4, 0.3)]
     assert Word("ab", tuple(tokens)).confidence == 0.3
