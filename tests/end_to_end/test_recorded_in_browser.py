@@ -52,7 +52,7 @@ def test_sentences_read_to_the_page_are_a_corpus_to_train_on(tmp_path, capsys, m
         wait_for_states(page, "kept", NUM_SENTENCES)
         page.click("#finish")
         page.wait_for_selector("#end", state="visible")
-        doctor, train = page.locator("#commands pre").all_inner_texts()
+        doctor, _inspect, train = page.locator("#commands pre").all_inner_texts()
         context.close()
 
     manifests = sorted(out.glob("*.jsonl"))
