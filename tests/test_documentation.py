@@ -56,11 +56,18 @@ NOT_RUN = {
     "arecord": "needs a microphone; tests/asr/export/test_recognize.py streams a recording",
     "tensorboard": "serves until it is stopped",
     "asr serve": "serves until it is stopped; tests/asr/cli/test_serve.py does this",
+    "asr record": "serves until it is stopped; tests/end_to_end/test_recorded_in_browser.py does this",
+    "asr doctor data/voice": "needs recordings of asr record; test_recorded_in_browser.py has some",
+    "asr inspect data/voice": "needs recordings of asr record; test_recorded_in_browser.py has some",
+    "python train.py demo --name voice": "needs recordings; test_recorded_in_browser.py trains on some",
     "asr download thchs30": "downloads 6.5 GB; tests/data_pipeline/download does this with a small archive",
     "asr prepare thchs30": "needs the download; tests/data_pipeline/corpora does this with a small copy",
     "asr doctor data/thchs30": "needs the download; the demo's manifests are examined instead",
     "asr inspect data/thchs30": "needs the download; the demo's manifests are inspected instead",
     "python train.py base --name thchs30": "needs the download",
+    "asr prepare librispeech": "needs the corpus; tests/data_pipeline/corpora does this with a small copy",
+    "asr lm train english.txt": "needs a run of pieces; tests/end_to_end/test_pieces.py has one",
+    "asr transcribe runs/english": "needs a run of pieces; tests/end_to_end/test_pieces.py has one",
     "python train.py --name mirrored": "tests/end_to_end/test_train_on_devices.py trains with this engine",
     "python train.py --name staged": "tests/end_to_end/test_train_on_devices.py trains with this engine",
     "python train.py --name first-two": "needs two GPUs; the next line does the same on simulated ones",
@@ -91,6 +98,10 @@ NO_FIGURES = {
     "95 % interval": "the level of an interval",
     "95% 置信": "the level of an interval",
     "every ten minutes": "a default, train.checkpoint_s",
+    "contradicts more than 30 % of at least 20": "a constant, data_pipeline/collection/checks.py",
+    "超过 30 % 与文字不符": "a constant, data_pipeline/collection/checks.py",
+    "sets another goal than 30 minutes": "a default, --minutes",
+    "目标默认为 30 分钟": "a default, --minutes",
     "62 minutes": "the demo corpus",
     "2.5 hours": "a corpus",
     "3.5% 百分之三点五": "an example",
@@ -461,7 +472,7 @@ def steps():
     """Return each distinct command, configuration and Python block of the pages, in reading order."""
     found = {}
     for block in all_blocks():
-        if block.language == "toml" and re.match(r"# \w+\.toml\n", block.text):
+        if block.language == "toml" and re.match(r"# [\w-]+\.toml\n", block.text):
             found.setdefault(("toml", block.text), block)
         elif block.language == "python" and block.page != "CONTRIBUTING.md":  # see test_contributing.py
             found.setdefault(("python", block.text), block)

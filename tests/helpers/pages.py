@@ -20,6 +20,7 @@ ENGLISH = [
             "installation",
             "first-model",
             "own-recordings",
+            "record",
             "several-gpus",
             "stages",
             "decoding",
