@@ -21,6 +21,7 @@ from asr.server.protocols.asrt_http import PATHS, asrt_refusal, asrt_routes, is_
 from asr.server.protocols.health import operator_routes
 from asr.server.protocols.openai_http import openai_refusal, openai_routes
 from asr.server.protocols.stream_routes import stream_routes
+from asr.server.requests.error_answers import error_handlers
 from asr.server.requests.gate import AccessMiddleware
 from asr.server.requests.request_errors import RefusalError
 from asr.server.service import RecognitionService
@@ -37,8 +38,7 @@ def make_app(service: RecognitionService, token: str = "", origins: Collection[s
     page = functools.partial(page_routes, needs_token=bool(token))
     makers = (operator_routes, openai_routes, page, asrt_routes, stream_routes)
     routes = [route for make in makers for route in make(service)]
-    handlers = {RefusalError: _refused, HTTPException: _no_route, Exception: _failed}
-    app: ASGIApp = Starlette(routes=routes, exception_handlers=handlers)  # type: ignore[arg-type]
+    app: ASGIApp = Starlette(routes=routes, exception_handlers=error_handlers(refusal_of, _no_route))
     if origins:
         app = CORSMiddleware(app, allow_origins=origins, allow_methods=["*"], allow_headers=["*"])
     tokens = [token] if token else []
@@ -50,11 +50,7 @@ def refusal_of(path: str, refusal: RefusalError) -> Response:
     return asrt_refusal(refusal) if path in PATHS else openai_refusal(refusal)
 
 
-async def _refused(request: Request, refusal: RefusalError) -> Response:
-    return refusal_of(request.url.path, refusal)
-
-
-async def _no_route(request: Request, error: HTTPException) -> Response:
+def _no_route(request: Request, error: HTTPException) -> Response:
     asked = f"{request.method} {request.url.path:.200}"
     if error.status_code == 405:
         allowed = (error.headers or {}).get("Allow", "")
@@ -64,12 +60,4 @@ async def _no_route(request: Request, error: HTTPException) -> Response:
     else:
         reason = "no such path; transcriptions are made by /v1/audio/transcriptions"
         refusal = RefusalError(404, "not_found", f"{asked}: {reason} (base URL: {request.base_url}v1)")
-    response = refusal_of(request.url.path, refusal)
-    response.headers.update(error.headers or {})
-    return response
-
-
-async def _failed(request: Request, error: Exception) -> Response:
-    # uvicorn logs the error, which Starlette raises again
-    reason = "this server failed to answer; its log has the reason"
-    return refusal_of(request.url.path, RefusalError(500, "server_error", reason))
+    return refusal_of(request.url.path, refusal)

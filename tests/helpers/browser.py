@@ -20,3 +20,12 @@ def chromium(*arguments):
         browser = started.chromium.launch(executable_path=path, args=["--no-sandbox", *arguments])
         yield browser
         browser.close()
+
+
+def expect_nothing_from_elsewhere(page, address):
+    """Fail if an open page loads anything from another server, or its policy would let it."""
+    hosts = page.evaluate("performance.getEntriesByType('resource').map(({ name }) => new URL(name).origin)")
+    assert set(hosts) == {address}
+    policy = page.request.get(address).headers["content-security-policy"]
+    assert policy.startswith("default-src 'none'; script-src 'self'")
+    assert "unsafe" not in policy

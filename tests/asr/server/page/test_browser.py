@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.browser import expect_nothing_from_elsewhere
 from helpers.servers import server_in_thread
 
 from asr.audio.recording import read_audio, write_wav
@@ -247,12 +248,7 @@ def test_page_asks_for_the_token(open_page, recognizer, clip):
 
 
 def test_page_loads_nothing_from_elsewhere(open_page, address, clip):
-    page = open_page(address)
-    hosts = page.evaluate("performance.getEntriesByType('resource').map(({ name }) => new URL(name).origin)")
-    assert set(hosts) == {address}
-    policy = page.request.get(address).headers["content-security-policy"]
-    assert policy.startswith("default-src 'none'; script-src 'self'")
-    assert "unsafe" not in policy
+    expect_nothing_from_elsewhere(open_page(address), address)
 
 
 def test_token_in_the_address_is_used_and_taken_out_of_it(open_page, recognizer, clip):

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+from helpers.browser import expect_nothing_from_elsewhere
 from helpers.reading import record_silence, show_again, turn_on_microphone
 from helpers.recording_server import recording_server
 
@@ -95,9 +96,4 @@ def test_page_follows_the_colour_scheme(open_page, address, scheme):
 
 
 def test_page_loads_nothing_from_elsewhere(open_page, address):
-    page = open_page(address)
-    hosts = page.evaluate("performance.getEntriesByType('resource').map(({ name }) => new URL(name).origin)")
-    assert set(hosts) == {address}
-    policy = page.request.get(address).headers["content-security-policy"]
-    assert policy.startswith("default-src 'none'; script-src 'self'")
-    assert "unsafe" not in policy
+    expect_nothing_from_elsewhere(open_page(address), address)
