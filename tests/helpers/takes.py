@@ -1,13 +1,13 @@
 """Takes of sentences, with real speech of the demo corpus where a test reads it back."""
 
 import contextlib
+import http.client
 import io
 import json
 import re
 import subprocess
 import sys
-import urllib.error
-import urllib.request
+from urllib.parse import urlsplit
 
 import numpy as np
 import soundfile
@@ -50,15 +50,13 @@ def collection_in(folder, texts=SENTENCES, units="characters"):
 def ask(link, path, body=None, method=None):
     """Return the status and the answer of a request to `asr record` by a speaker's link."""
     address, _, key = link.partition("/#")
-    headers = {"Authorization": f"Bearer {key}"} if key else {}
-    request = urllib.request.Request(f"{address}/record/{path}", body, headers)
-    request.method = method or ("GET" if body is None else "POST")
-    try:
-        with urllib.request.urlopen(request, timeout=LIMIT_S) as answer:
-            content = answer.read()
-            return answer.status, json.loads(content) if b"fLaC" not in content[:4] else content
-    except urllib.error.HTTPError as error:
-        return error.code, json.loads(error.read())
+    # as browsers do it: the connection stays open, so that an answer before the body's end is not lost
+    with contextlib.closing(http.client.HTTPConnection(urlsplit(address).netloc, timeout=LIMIT_S)) as client:
+        headers = {"Authorization": f"Bearer {key}"} if key else {}
+        client.request(method or ("GET" if body is None else "POST"), f"/record/{path}", body, headers)
+        answer = client.getresponse()
+        content = answer.read()
+    return answer.status, json.loads(content) if b"fLaC" not in content[:4] else content
 
 
 @contextlib.contextmanager
