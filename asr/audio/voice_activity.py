@@ -122,6 +122,12 @@ def speech_frames(waveform: Waveform) -> Flags:
     return _speech_by_powers(_band_powers(waveform))
 
 
+def stretches(flags: Flags) -> list[tuple[int, int]]:
+    """Return where each stretch of true flags, (T,), begins and ends: the index after its last one."""
+    edges = np.flatnonzero(np.diff(np.concatenate([[False], flags, [False]]).astype(np.int8))).tolist()
+    return list(zip(edges[::2], edges[1::2], strict=True))
+
+
 def _speech_by_powers(powers: npt.NDArray[np.float32]) -> Flags:
     """Return (T,) flags of speech, given the (T, bands) powers."""
     return _speech_by_levels(_levels_db(powers), len(powers))
@@ -325,9 +331,8 @@ def _without_short_gaps(speech: Flags, num_frames: int) -> Flags:
 
 def _longest_gap(speech: Flags) -> int:
     """Return the middle of the longest gap, or the end where there is none."""
-    edges = np.flatnonzero(np.diff(np.concatenate([[True], speech, [True]]).astype(np.int8)))
-    begins, ends = edges[::2], edges[1::2]
-    if not len(begins):
+    gaps = stretches(~speech)
+    if not gaps:
         return len(speech)
-    longest = int(np.argmax(ends - begins))
-    return int(begins[longest] + ends[longest]) // 2
+    begin, end = max(gaps, key=lambda gap: gap[1] - gap[0])
+    return (begin + end) // 2

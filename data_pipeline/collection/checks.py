@@ -19,8 +19,8 @@ logger = logging.getLogger(__name__)
 # line at the same share (asr/evaluation/labels/label_review.py).
 MAX_CONTRADICTED, MIN_CHECKED = 0.3, 20
 
-Check = Callable[[Path, str, tuple[str, ...]], Sequence[Mapping[str, Any]]]
-"""Returns how a recording differs from a text with its tokens; empty if it does not."""
+Check = Callable[[Path, tuple[str, ...]], Sequence[Mapping[str, Any]]]
+"""Returns how a recording differs from the tokens of a text; empty if it does not."""
 
 
 def contradicts_many(takes: Sequence[Take]) -> bool:
@@ -71,7 +71,7 @@ class BackgroundChecks:
         now = self._takes.find(take.speaker, take.prompt)
         if now is None or now.audio != take.audio:
             return  # the take that replaced it is in the queue as well
-        found = self._check(self._takes.folder / take.audio, take.text, take.tokens)
+        found = self._check(self._takes.folder / take.audio, take.tokens)
         if self._takes.decide(take, found) is None:
             return
         of_speaker = self._takes.of(take.speaker)

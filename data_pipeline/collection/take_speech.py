@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from asr.audio.recording import FRAME_SAMPLES, SAMPLE_RATE_HZ, WINDOW_SAMPLES, Waveform, resample, to_int16
 from asr.audio.speech_level import active_power
-from asr.audio.voice_activity import speech_frames
+from asr.audio.voice_activity import speech_frames, stretches
 
 LOWEST_HZ = 70.0  # below speech are hum, rumble, and a constant offset
 QUIET_S = 0.09  # the least lead-in; closures of stop consonants are shorter
@@ -63,7 +63,7 @@ def speech_of_take(samples: Waveform, sample_rate_hz: int) -> TakeSpeech:
     powers: Powers = np.square(frames, dtype=np.float64).mean(axis=1)
     lead, tail = _frames_before_quiet(powers, LEAD_DB), _frames_before_quiet(powers[::-1], TAIL_DB)
     inner = slice(lead or 0, len(powers) - (tail or 0))  # without the clicks at the ends
-    runs = _runs(speech_frames(frames[inner].ravel()))
+    runs = stretches(speech_frames(frames[inner].ravel()))
     runs = [run for run in runs if not _is_click(powers[inner][slice(*run)])]
     first, last = (runs[0][0], runs[-1][1]) if runs else (0, 0)
     return TakeSpeech(
@@ -111,8 +111,3 @@ def _frames_before_quiet(powers: Powers, quiet_db: float) -> int | None:
 def _is_click(powers: Powers) -> bool:
     """Return whether a stretch of sound, (T,) frames, is too short for a syllable."""
     return int(np.sum(powers >= CLICK_POWER * powers.max())) * FRAME_SAMPLES <= CLICK_S * SAMPLE_RATE_HZ
-
-
-def _runs(flags: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
-    edges = np.diff(np.concatenate([[False], flags, [False]]).astype(np.int8))
-    return list(zip(np.flatnonzero(edges == 1).tolist(), np.flatnonzero(edges == -1).tolist(), strict=True))

@@ -211,8 +211,8 @@ class Takes:
             with whole_file(self.folder / audio, "recording") as file:
                 file.write(encoded.getbuffer())
             duration_s = len(samples) / rate_hz
-            take = Take(speaker, prompt.id, audio.as_posix(), duration_s, prompt.text, prompt.tokens)
-            take = dataclasses.replace(take, problems=tuple(problems))
+            sentence = prompt.text, prompt.tokens
+            take = Take(speaker, prompt.id, audio.as_posix(), duration_s, *sentence, tuple(problems))
             try:
                 self._journal.append(take.as_row())
             except UserError:

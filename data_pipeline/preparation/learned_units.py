@@ -74,11 +74,12 @@ def labelled_by_pieces(
                 f"{units}: no training text to learn from; name the {UNITS_MODEL} of other labels"
             )
         on_progress(Work("learning pieces", 0))
-        pieces, note = learn_pieces(texts, units), f"{units}: learned from {counted(len(texts), 'text')}"
+        pieces = learn_pieces(texts, units)
+        note = f"{units}: learned from {counted(len(texts), 'text')} of train"
     found = {split: partition(_in_pieces(utterances, pieces)) for split, utterances in sets.items()}
     kept = {split: list(part.kept) for split, part in found.items() if part.kept}
     left_out = [row for part in found.values() for row in part.left_out]
-    return LabelledSets(kept, left_out, pieces, f"{note} of train; {counted(len(pieces.tokens), 'piece')}")
+    return LabelledSets(kept, left_out, pieces, f"{note}; {counted(len(pieces.tokens), 'piece')}")
 
 
 def write_pieces(folder: Path, pieces: Pieces | None) -> None:

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
+from asr.audio.voice_activity import stretches
 from asr.base.text.wording import listed
 from asr.ctc.forced_alignment import TokenAlignment
 from asr.transcription.transcript import Word
@@ -44,7 +45,7 @@ def misfits(
             "check that the text belongs to this recording, and that the model is of this language"
         ]
     places = []
-    for begin, end in _runs(improbable):
+    for begin, end in stretches(improbable):
         said = _shortened([word.text.strip() or word.spoken for word in words[begin:end]])
         span = _span(words[begin].start_s, words[end - 1].end_s)
         places.append((words[begin].start_s, f"{span}: the recording does not match the text: {said}"))
@@ -81,11 +82,6 @@ def _extra_speech(
     sums = np.concatenate([[0.0], np.cumsum(not_blank)])
     gaps = [(int(begin), int(end)) for begin, end in zip(begins, ends, strict=True) if end > begin]
     return [(begin, end) for begin, end in gaps if sums[end] - sums[begin] >= MIN_EXTRA_TOKENS]
-
-
-def _runs(marks: npt.NDArray[np.bool_]) -> list[tuple[int, int]]:
-    edges = np.diff(np.concatenate([[False], marks, [False]]).astype(np.int8))
-    return list(zip(np.flatnonzero(edges == 1).tolist(), np.flatnonzero(edges == -1).tolist(), strict=True))
 
 
 def _shortened(words: Sequence[str]) -> str:

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asr.audio.recording import SAMPLE_RATE_HZ, Waveform
+from asr.audio.voice_activity import stretches
 from asr.ctc.forced_alignment import TokenAlignment
 
 BOUNDARY_SHARE = 0.75  # of the way from a token's last frame to the next one's first
@@ -77,8 +78,6 @@ def quiet_steps(waveform: Waveform) -> Bools:
 
 def _pauses(quiet: Bools) -> tuple[Seconds, Seconds]:
     """Return when each stretch of quiet that is long enough for a pause begins and ends."""
-    edges = np.diff(np.concatenate([[False], quiet, [False]]).astype(np.int8))
-    begins = np.flatnonzero(edges == 1).astype(np.float64) * STEP_S
-    stops = np.flatnonzero(edges == -1).astype(np.float64) * STEP_S
+    begins, stops = np.array(stretches(quiet), np.float64).reshape(-1, 2).T * STEP_S
     long = stops - begins >= SHORTEST_PAUSE_S
     return begins[long], stops[long]

@@ -206,7 +206,7 @@ def _check(run: Path, units: Unit) -> Check:
             f"{recognizer.vocabulary.unit}; choose another run, or leave it out"
         )
 
-    def check(path: Path, text: str, tokens: tuple[str, ...]) -> list[dict[str, object]]:
+    def check(path: Path, tokens: tuple[str, ...]) -> list[dict[str, object]]:
         found = differences(recognizer, read_audio(path), tokens)
         fields = ("kind", "start", "end", "recognized")
         return [{name: getattr(difference, name) for name in fields} for difference in found]

@@ -182,7 +182,7 @@ def test_full_disk_is_answered_and_the_server_lives(tmp_path, caplog):
 def test_results_of_the_check_arrive_while_the_page_waits(tmp_path):
     free = threading.Event()
 
-    def check(path, text, tokens):
+    def check(path, tokens):
         assert free.wait(LIMIT_S)
         return [{"kind": "missing", "start": 0, "end": 1, "recognized": ""}]
 
