@@ -6,7 +6,7 @@
 A take is a clip of a manifest with what a key and a microphone add: 0.2 to 1 s of the clip's own room noise
 before and 0.15 to 1 s after it, in half of them the click of a key and in half a room; levels from -40 to
 -16 dBFS, and rates from 8 to 48 kHz. With a run, takes of the known manifest, sentences by voices that the
-run was trained on, are compared with their text.
+run was trained on, are also compared with their text; a take is found if either has a doubt.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ import argparse
 import itertools
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -25,6 +26,7 @@ import scipy.signal
 from asr.audio.recording import INT16_SCALE, SAMPLE_RATE_HZ, Waveform, read_audio, resample, to_int16
 from asr.audio.speech_level import active_power, frame_powers
 from asr.base.decoder_settings import DecoderSettings
+from asr.base.text.pinyin import without_tone
 from asr.base.types import Utterance
 from asr.evaluation.written_text import words_of
 from asr.transcription.alignment.aligner import align_recording
@@ -193,7 +195,7 @@ def main() -> None:
         rows |= acoustic_rows(arguments.manifests, arguments.good, arguments.spoiled, rng)
     if arguments.run:
         recognizer = Recognizer.load(arguments.run, settings=DecoderSettings(), write_hanzi=False)
-        rows |= text_rows(recognizer, arguments.known, arguments.good, arguments.spoiled, rng)
+        rows |= rows_with_run(recognizer, arguments.known, arguments.good, arguments.spoiled, rng)
     show("takes found to have a problem", rows)
 
 
@@ -207,13 +209,11 @@ def acoustic_rows(
     judged = list(map(judged_take, good))
     spent_s = time.process_time() - started_s
     false = [problem.kind for quality in judged for problem in quality.problems]
-    wrong = sum(bool(quality.problems) for quality in judged)
-    rows = {"good, refused": f"{wrong:3} of {len(good)}, {wrong / len(good):6.1%}  {' '.join(false)}"}
+    rows = {"good, refused": f"{counted([bool(quality.problems) for quality in judged])}  {' '.join(false)}"}
     for kind, spoil in SPOILED.items():
         chosen = [good[index] for index in rng.choice(len(good), min(num_spoiled, len(good)), replace=False)]
         kinds = [[problem.kind for problem in judged_take(spoil(take, rng)).problems] for take in chosen]
-        found = sum(kind in one for one in kinds)
-        rows[kind] = f"{found:3} of {len(chosen)}, {found / len(chosen):6.1%}"
+        rows[kind] = counted([kind in one for one in kinds])
     return rows | {"processor time for a take": f"{1000 * spent_s / len(good):.1f} ms"}
 
 
@@ -228,43 +228,78 @@ def drawn(path: Path, number: int, rng: np.random.Generator) -> list[Utterance]:
     return [utterances[index] for index in chosen]
 
 
-def text_rows(
+def rows_with_run(
     recognizer: Recognizer, path: Path, num_good: int, num_spoiled: int, rng: np.random.Generator
 ) -> dict[str, str]:
-    """Return how many takes a run doubts that are as written, of another sentence, or lack a word."""
+    """Return how many takes are found good and bad by their sound and a run that knows the voices."""
     utterances = drawn(path, num_good, rng)
-    results: dict[str, list[bool]] = {
-        "as written, doubted": [],
-        "another sentence": [],
-        "a word left out": [],
-    }
-    for utterance in utterances:
-        clip = read_audio(utterance.audio_path).astype(np.float32)
-        take = recorded(utterance, clip, rng)
-        results["as written, doubted"].append(is_doubted(recognizer, take, utterance.tokens))
-        others = [
-            one for one in utterances if one.speaker == utterance.speaker and one.text != utterance.text
-        ]
-        if others and len(results["another sentence"]) < num_spoiled:
-            other = others[int(rng.integers(len(others)))]
-            results["another sentence"].append(is_doubted(recognizer, take, other.tokens))
-        shorter = None
-        if len(results["a word left out"]) < num_spoiled:
-            shorter = without_word(clip, utterance, recognizer, rng)
-        if shorter is not None:
-            take = recorded(utterance, shorter, rng)
-            results["a word left out"].append(is_doubted(recognizer, take, utterance.tokens))
-    return {
-        name: f"{sum(found):3} of {len(found)}, {sum(found) / len(found):6.1%}"
-        for name, found in results.items()
-    }
+    good = [good_take(utterance, rng) for utterance in utterances]
+    found = {"good, refused or doubted": [is_found(recognizer, take) for take in good]}
+    for kind, spoil in SPOILED.items():
+        chosen = rng.choice(len(good), min(num_spoiled, len(good)), replace=False)
+        found[kind] = [is_found(recognizer, spoil(good[index], rng)) for index in chosen]
+    for kind, said_otherwise in SAID_OTHERWISE.items():
+        takes = (
+            take
+            for utterance in rng.permutation(np.array(utterances, object))
+            if (take := said_otherwise(utterance, utterances, recognizer, rng)) is not None
+        )
+        found[kind] = [is_found(recognizer, take) for take in itertools.islice(takes, num_spoiled)]
+    return {name: counted(ones) for name, ones in found.items()}
 
 
-def is_doubted(recognizer: Recognizer, take: Take, tokens: Sequence[str]) -> bool:
-    """Return whether a run finds that a take, as it would be kept, was not said as written."""
+def counted(found: Sequence[bool]) -> str:
+    return f"{sum(found):3} of {len(found)}, {sum(found) / len(found):6.1%}"
+
+
+def is_found(recognizer: Recognizer, take: Take) -> bool:
+    """Return whether a take is refused, or a run finds that it was not said as written."""
     quality = judged_take(take)
     kept = resample(take.samples[quality.start : quality.end], take.rate_hz)
-    return bool(differences(recognizer, kept, tokens))
+    return bool(quality.problems or differences(recognizer, kept, take.utterance.tokens))
+
+
+def of_another_sentence(
+    utterance: Utterance, utterances: Sequence[Utterance], _: Recognizer, rng: np.random.Generator
+) -> Take | None:
+    """Return a take of another sentence by the same voice."""
+    others = [one for one in utterances if one.speaker == utterance.speaker and one.text != utterance.text]
+    if not others:
+        return None
+    return good_take(others[int(rng.integers(len(others)))], rng)._replace(utterance=utterance)
+
+
+def with_a_word_left_out(
+    utterance: Utterance, _: Sequence[Utterance], recognizer: Recognizer, rng: np.random.Generator
+) -> Take | None:
+    clip = read_audio(utterance.audio_path).astype(np.float32)
+    shorter = without_word(clip, utterance, recognizer, rng)
+    return None if shorter is None else recorded(utterance, shorter, rng)
+
+
+def with_another_word(
+    utterance: Utterance, utterances: Sequence[Utterance], _: Recognizer, rng: np.random.Generator
+) -> Take | None:
+    """Return a take of a text in which one word of two syllables is another word, of other sounds."""
+    spans = [span for span in word_spans(utterance) if span[1] - span[0] == 2]
+    other = utterances[int(rng.integers(len(utterances)))]
+    words = [other.tokens[begin:end] for begin, end in word_spans(other) if end - begin == 2]
+    if not spans or not words:
+        return None
+    begin, end = spans[int(rng.integers(len(spans)))]
+    word = words[int(rng.integers(len(words)))]
+    if any(
+        without_tone(a) == without_tone(b) for a, b in zip(utterance.tokens[begin:end], word, strict=True)
+    ):
+        return None
+    tokens = (*utterance.tokens[:begin], *word, *utterance.tokens[end:])
+    return good_take(utterance, rng)._replace(utterance=replace(utterance, tokens=tokens))
+
+
+def word_spans(utterance: Utterance) -> list[tuple[int, int]]:
+    """Return where the words of an utterance begin and end among its syllables; none if it has others."""
+    ends = np.cumsum([len(word) for word in words_of(utterance.text)]).tolist()
+    return list(itertools.pairwise([0, *ends])) if ends and ends[-1] == len(utterance.tokens) else []
 
 
 def without_word(
@@ -277,9 +312,8 @@ def without_word(
     """
     written = [(token, token) for token in utterance.tokens]
     aligned = align_recording(recognizer, to_int16(clip), written, utterance.id).words
-    ends = np.cumsum([len(word) for word in words_of(utterance.text)])
-    spans = [(begin, end) for begin, end in itertools.pairwise([0, *ends.tolist()]) if end - begin <= 3]
-    if not spans or ends[-1] != len(aligned) or len(spans) == 1:
+    spans = [(begin, end) for begin, end in word_spans(utterance) if end - begin <= 3]
+    if len(spans) < 2 or len(aligned) != len(utterance.tokens):
         return None
     for begin, end in rng.permutation(spans).tolist():
         around = aligned[max(0, begin - 1) : end + 1]
@@ -296,6 +330,13 @@ def joined(before: Samples, after: Samples) -> Samples:
     fade = np.linspace(0, 1, size, dtype=np.float32)
     middle = before[len(before) - size :] * (1 - fade) + after[:size] * fade
     return np.concatenate([before[: len(before) - size], middle, after[size:]])
+
+
+SAID_OTHERWISE = {
+    "another sentence": of_another_sentence,
+    "a word left out": with_a_word_left_out,
+    "another word": with_another_word,
+}
 
 
 if __name__ == "__main__":

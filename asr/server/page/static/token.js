@@ -13,10 +13,9 @@ let token = takeToken();
 // Take the token out of the address, which is shown and kept in the history.
 function takeToken() {
   const address = new URL(location);
-  const names = ["token", "speaker"].filter((name) => address.searchParams.has(name));
-  const sent = address.hash.slice(1) || address.searchParams.get(names[0]);
+  const sent = address.hash.slice(1) || address.searchParams.get("token");
   if (!sent) return storage()?.getItem(STORED) ?? "";
-  for (const name of names) address.searchParams.delete(name);
+  address.searchParams.delete("token");
   address.hash = "";
   history.replaceState(null, "", address.href.replace(/#$/, ""));
   storage()?.setItem(STORED, sent);
