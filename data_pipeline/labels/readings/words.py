@@ -20,6 +20,9 @@ WORDS = {
     "单田芳": "shan4 tian2 fang1",
     "单雄信": "shan4 xiong2 xin4",
     "下载": "xia4 zai4",
+    "解法": "jie3 fa3",
+    "逮住": "dai3 zhu4",
+    "呱呱": "gua1 gua1",
 }
 # phrases of the dictionary that are mostly the end of one word and the beginning of another
 NOT_WORDS = frozenset({"一了", "保种", "了当", "虎跑"})
