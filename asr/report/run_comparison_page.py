@@ -64,7 +64,7 @@ def _card(run: ComparedRun, leads: bool) -> _Card:
     about = figures["epochs"] if isinstance(run.origin, ImportOrigin) else f"{figures['epochs']} epochs"
     if run.dev_error is not None:
         epochs = f", at epoch {run.best.epoch}" if run.best else ""
-        if run.chosen and run.chosen is not run.best:
+        if run.chosen and run.chosen != run.best:
             epochs += f"; chosen: epoch {run.chosen.epoch}, {percent(run.chosen.dev_error)}"
         lead = ", the lowest of these runs" if leads else ""
         about = f"best dev {run.token} error rate{lead}{epochs}; {about}"
@@ -93,7 +93,7 @@ def _charts(runs: Sequence[ComparedRun]) -> list[Chart]:
                 colour(run),
                 over_epochs(run, epochs, value),
                 label=run.letter,
-                ring_epoch=run.chosen.epoch if ringed and run.chosen else None,
+                ring_epoch=(run.chosen.epoch or None) if ringed and run.chosen else None,
             )
             for run in runs
             if run.metrics

@@ -18,7 +18,7 @@ from asr.base.config import Config
 from asr.base.errors import UserError
 from asr.base.text.wording import duration, percent, short_paths
 from asr.runs.origin import Origin, read_origin
-from asr.runs.progress import EpochMetrics, best_first, chosen_epoch, throughput
+from asr.runs.progress import EpochError, EpochMetrics, chosen_error, lowest_error, throughput
 from asr.runs.run import Run
 
 Rows = Mapping[str, tuple[str, ...]]
@@ -37,6 +37,7 @@ class ComparedRun:
         metrics: metrics of its epochs so far.
         origin: where the weights are from; None for a run that was trained.
         token: what its errors are of, see `Run.token_name`.
+        start_error: dev error before training, of a run that starts from the weights of another.
     """
 
     letter: str
@@ -46,17 +47,17 @@ class ComparedRun:
     metrics: Sequence[EpochMetrics]
     origin: Origin | None = None
     token: str = "token"
+    start_error: float | None = None
 
     @property
-    def best(self) -> EpochMetrics | None:
-        """Return the epoch with the lowest dev error."""
-        return next(iter(best_first(self.metrics)), None)
+    def best(self) -> EpochError | None:
+        """Return the lowest dev error."""
+        return lowest_error(self.metrics, self.start_error)
 
     @property
-    def chosen(self) -> EpochMetrics | None:
-        """Return the epoch whose weights to decode with."""
-        chosen = chosen_epoch(self.metrics)
-        return next((epoch for epoch in self.metrics if epoch.epoch == chosen), None)
+    def chosen(self) -> EpochError | None:
+        """Return the dev error of the weights to decode with."""
+        return chosen_error(self.metrics, self.start_error)
 
     @property
     def dev_error(self) -> float | None:
@@ -87,9 +88,18 @@ def read_runs(directories: Sequence[Path]) -> list[ComparedRun]:
     runs = []
     for letter, name, directory in zip(ascii_uppercase, names, directories, strict=False):
         run = Run.open(directory)
-        origin = read_origin(directory)
-        token = run.token_name()
-        runs.append(ComparedRun(letter, name, directory, run.config(), run.metrics(), origin, token))
+        runs.append(
+            ComparedRun(
+                letter,
+                name,
+                directory,
+                run.config(),
+                run.metrics(),
+                read_origin(directory),
+                run.token_name(),
+                run.start_error(),
+            )
+        )
     return runs
 
 

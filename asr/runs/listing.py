@@ -12,7 +12,7 @@ from typing import TypeVar
 from asr.base.config import Config
 from asr.base.errors import UserError
 from asr.runs.origin import ORIGINS, read_origin
-from asr.runs.progress import EpochMetrics, best_first, chosen_epoch
+from asr.runs.progress import EpochMetrics, chosen_error, lowest_error
 from asr.runs.resume_command import resume_command
 from asr.runs.run import Run
 from asr.runs.state import RunState, read_state
@@ -85,7 +85,7 @@ def summarize(directory: Path) -> RunSummary:
         state, reason = "damaged", ". ".join(troubles)
     elif origin:
         state, reason = origin.STATE, origin.describe()
-    best = next(iter(best_first(metrics or ())), None)
+    best, chosen = lowest_error(metrics or (), start_error), chosen_error(metrics or (), start_error)
     return RunSummary(
         directory=directory,
         state=state,
@@ -94,7 +94,7 @@ def summarize(directory: Path) -> RunSummary:
         num_epochs=config.train.epochs if config else None,
         best_dev_error=best.dev_error if best else origin.dev_error if origin else None,
         best_epoch=best.epoch if best else None,
-        chosen_epoch=chosen_epoch(metrics or ()) or (None if start_error is None else 0),
+        chosen_epoch=chosen.epoch if chosen else None,
         token=run.token_name(),
         train_s=metrics[-1].train_s if metrics else 0.0,
         last_modified_s=_last_modified_s(directory),

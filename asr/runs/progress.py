@@ -11,7 +11,7 @@ import math
 import statistics
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, NamedTuple
 
 from asr.base.text.wording import percent
 from asr.base.types import EditCounts
@@ -200,6 +200,33 @@ class Progress:
 def best_first(history: Iterable[EpochMetrics]) -> list[EpochMetrics]:
     """Sort epochs by their dev errors, the lowest first; of equal ones the latest first."""
     return sorted(history, key=lambda metrics: (metrics.dev_error, -metrics.epoch))
+
+
+class EpochError(NamedTuple):
+    """The dev error of an epoch; epoch 0 is the start, the weights of another run."""
+
+    epoch: int
+    dev_error: float
+
+
+def lowest_error(history: Iterable[EpochMetrics], start_error: float | None = None) -> EpochError | None:
+    """Return the lowest dev error, the latest of equal ones; None before the first epoch.
+
+    Args:
+        history: metrics of the finished epochs.
+        start_error: see `Progress`.
+    """
+    errors = [EpochError(0, start_error)] if start_error is not None else []
+    errors += [EpochError(metrics.epoch, metrics.dev_error) for metrics in history]
+    return min(errors, key=lambda one: (one.dev_error, -one.epoch), default=None)
+
+
+def chosen_error(history: Sequence[EpochMetrics], start_error: float | None = None) -> EpochError | None:
+    """Return the dev error of the weights to decode with; arguments are those of `lowest_error`."""
+    errors = {metrics.epoch: metrics.dev_error for metrics in history}
+    if epoch := chosen_epoch(history):
+        return EpochError(epoch, errors[epoch])
+    return None if start_error is None else EpochError(0, start_error)
 
 
 def throughput(history: Sequence[EpochMetrics]) -> float:

@@ -99,6 +99,16 @@ def test_runs_lists_the_best_and_the_chosen_epoch(run, capsys):
     assert (row["best_epoch"], row["chosen_epoch"], row["best_dev_error"]) == (BEST, CHOSEN, 0.2)
 
 
+def test_runs_and_compare_know_that_the_model_before_training_was_better(run, tmp_path, capsys):
+    run.write_metrics([dataclasses.replace(m, chosen=False) for m in run.metrics()])
+    run.write_start_error(0.1)
+    assert "10.00% of tokens (epoch 0)  epoch 0" in printed(capsys, "runs", run.directory)
+    other = Run.create(tmp_path / "runs" / "other", Config(), Vocabulary(("a1", "b1")))
+    other.write_metrics(history((0.9, 0.6)))
+    output = printed(capsys, "compare", run.directory, other.directory, "--html", tmp_path / "compare.html")
+    assert re.search(r"best dev error +10.0% +60.0%\n +at epoch +0 +2\n", output)
+
+
 def test_compare_has_both_epochs_in_its_table_and_on_its_page(run, tmp_path, capsys):
     other = Run.create(tmp_path / "runs" / "other", Config(), Vocabulary(("a1", "b1")))
     other.write_metrics(history((0.9, 0.6)))
