@@ -198,6 +198,7 @@ def _prompt_fields(prompt: Prompt, take: Take | None) -> Object:
         "id": prompt.id,
         "text": prompt.text,
         "syllables": prompt.syllables_by_character(),
+        "places": prompt.places(),
         "state": _state(take),
         "problems": list(take.problems) if take else [],
         "differences": list(take.differences) if take else [],

@@ -12,7 +12,7 @@ from pathlib import Path
 from asr.base.errors import UserError
 from asr.base.text.hanzi_text import is_hanzi
 from asr.base.text.pinyin import is_syllable, with_tone_mark
-from asr.base.text.units import Unit, unit_of
+from asr.base.text.units import WORD_BOUNDARY, Unit, unit_of
 from asr.base.text.wording import listed
 from data_pipeline.collection.prompt_files import is_plain_text, written_texts
 from data_pipeline.collection.prompt_order import Candidate, letters_and_pairs, teaching_order, use_of
@@ -57,6 +57,27 @@ class Prompt:
             return None
         syllables = map(with_tone_mark, self.tokens)
         return tuple(next(syllables) if one else None for one in hanzi)
+
+    def places(self) -> tuple[tuple[int, int], ...] | None:
+        """Return which characters of the text each label stands for, as (first, last + 1).
+
+        Returns:
+            None if the labels do not spell the text, as those of digits that are written out.
+        """
+        if readings := self.syllables_by_character():
+            return tuple((index, index + 1) for index, one in enumerate(readings) if one)
+        found, end = [], 0
+        for token in self.tokens:
+            begin = end
+            for char in token.replace(WORD_BOUNDARY, ""):
+                at = end
+                while at < len(self.text) and not self.text[at].isalnum() and self.text[at].lower() != char:
+                    at += 1
+                if self.text[at : at + 1].lower() != char:
+                    return None
+                begin, end = (at if begin == end else begin), at + 1
+            found.append((begin, end))
+        return tuple(found)
 
 
 def expected_duration_s(prompt: Prompt) -> float:

@@ -86,6 +86,21 @@ def test_pinyin_is_aligned_with_the_characters():
     assert Prompt("", "cat", ("c", "a", "t")).syllables_by_character() is None
 
 
+@pytest.mark.parametrize(
+    ("text", "tokens", "places"),
+    [
+        ("“花儿，女！”", "hua1 er5 nv3", ((1, 2), (2, 3), (4, 5))),
+        ("Don't go!", "▁don ' t ▁go", ((0, 3), (3, 4), (4, 5), (6, 8))),
+        ("A cat.", "a ▁ c a t", ((0, 1), (1, 1), (2, 3), (3, 4), (4, 5))),
+        ("Turn it, on", "turn it on", ((0, 4), (5, 7), (9, 11))),
+        ("我有20块", "wo3 you3 er4 shi2 kuai4", None),
+        ("cat", "c t", None),
+    ],
+)
+def test_labels_have_places_in_the_text_they_spell(text, tokens, places):
+    assert Prompt("", text, tuple(tokens.split())).places() == places
+
+
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "gb18030", "utf-16"])
 def test_a_text_gives_each_line_once_whatever_its_encoding(sentences, encoding):
     path = sentences("今天天气很好。\n\n银行在哪里？\n今天天气很好\n", encoding=encoding)

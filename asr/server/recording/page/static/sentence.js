@@ -9,16 +9,11 @@ export function element(name, className = "", content = "") {
 
 // The characters of a difference, as [first, last + 1]; null where they are not known. Something extra has none of
 // its own: it is marked at the character before it.
-export function placeOf({ syllables, places = charactersOf(syllables) }, { start, end }) {
+export function placeOf({ places }, { start, end }) {
   if (!places?.length) return null;
   const last = Math.max(0, Math.min(end, places.length) - 1);
   const first = Math.min(start, last);
   return [places[first][0], places[last][1]];
-}
-
-// The character of each syllable, as a token's place.
-function charactersOf(syllables) {
-  return syllables?.flatMap((reading, index) => (reading ? [[index, index + 1]] : []));
 }
 
 export function showSentence(container, prompt) {

@@ -18,6 +18,7 @@ from helpers.takes import ask, noise, wav_of
 
 from asr.audio.recording import read_audio
 from data_pipeline.collection.checks import MIN_CHECKED
+from data_pipeline.collection.prompts import Prompt
 
 NUMBER, RECORDED = "#number", "#list .state[data-state=kept]"
 
@@ -129,6 +130,17 @@ def test_take_in_doubt_is_offered_again_with_the_place_marked(open_reader, folde
         page.keyboard.press("k")
         page.wait_for_selector(RECORDED, state="attached")
         assert journal(folder)[-1]["state"] == "kept"
+        page.close()
+
+
+def test_place_in_doubt_is_marked_in_words_of_letters(open_reader, folder):
+    differences = [{"kind": "missing", "start": 1, "end": 2, "recognized": ""}]
+    words = [Prompt("s1", "Turn it on.", ("turn", "it", "on"))]
+    with recording_server(folder, words, check=lambda *_: differences) as address:
+        assert ask(address, "takes/s1?keep=1", wav_of(noise()))[0] == 200
+        page = open_reader(address)
+        page.wait_for_selector("#verdict li:text('“it” may be missing.')")
+        assert "".join(page.locator("#sentence mark").all_inner_texts()) == "it"
         page.close()
 
 
