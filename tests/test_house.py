@@ -34,7 +34,7 @@ LIGHT = [
     "asr.pages.pictures",
     "asr.transcription.alignment.aligner",
     "asr.transcription.decoder_choice",
-    "asr.transcription.journal",
+    "asr.transcription.to_files.journal",
     "asr.transcription.recognizer",
     "asr.transcription.stream",
     "asr.transcription.formats",

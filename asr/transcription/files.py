@@ -88,9 +88,19 @@ def format_of(out: Path | None) -> Format:
 
 
 def write_list(
-    path: Path, format_name: ListFormat, sources: Sequence[Path], results: Iterable[Transcript | UserError]
+    path: Path,
+    format_name: ListFormat,
+    results: Iterable[tuple[Path, Transcript | UserError]],
+    *,
+    with_names: bool,
 ) -> None:
     """Write the transcripts of recordings atomically: the file appears under its name when all are written.
+
+    Args:
+        path: of the file.
+        format_name: of the file.
+        results: of each recording.
+        with_names: see `ListWriter`.
 
     Raises:
         UserError: the file cannot be written.
@@ -98,8 +108,8 @@ def write_list(
     with whole_file(path, "list of transcripts") as file:
         # the name of a recording need not be valid UTF-8
         text = io.TextIOWrapper(file, encoding="utf-8", errors="backslashreplace", newline="")
-        writer = ListWriter(text, format_name, len(sources) > 1)
-        for source, result in zip(sources, results, strict=True):
+        writer = ListWriter(text, format_name, with_names)
+        for source, result in results:
             writer.write(str(source), result)
         text.flush()
         text.detach()
@@ -107,7 +117,7 @@ def write_list(
 
 def files_of_recordings(
     out: Path, arguments: Sequence[str], sources: Sequence[Path], format_name: FileFormat
-) -> list[Path]:
+) -> dict[Path, Path]:
     """Return the file to write for each recording.
 
     Args:
@@ -122,7 +132,7 @@ def files_of_recordings(
     folders = [Path(argument) for argument in arguments if Path(argument).is_dir()]
     if not (out.is_dir() or folders or len(sources) > 1):
         refuse_bad_out(out, sources)
-        return [out]
+        return {sources[0]: out}
     if is_timed(format_of(out)) or (out.exists() and not out.is_dir()):
         reason = "expected a folder, since each recording has a file of its own, received the name of a file"
         raise UserError(f"`out={out}`: {reason}; choose a folder")
@@ -136,7 +146,7 @@ def files_of_recordings(
         if count > 1:
             both = " and ".join(str(s) for s, p in zip(sources, paths, strict=True) if p == path)
             raise UserError(f"{both}: would be written to one file, {path}; transcribe them one by one")
-    return paths
+    return dict(zip(sources, paths, strict=True))
 
 
 def _name_below(source: Path, folders: Sequence[Path]) -> Path:

@@ -27,8 +27,8 @@ from asr.runs.run import Run
 from asr.transcription import recognizer
 from asr.transcription.files import write_list
 from asr.transcription.formats import format_transcript
-from asr.transcription.journal import Journal
 from asr.transcription.recognizer import Recognizer, file_chunks
+from asr.transcription.to_files.journal import Journal
 from multigpu.devices import short_name
 from multigpu.replication.towers import data_parallelism
 
@@ -42,7 +42,7 @@ from helpers.tiny import register_tiny
 register_tiny()
 from asr.transcription import recognizer
 from asr.cli.main import main
-from asr.transcription.journal import Journal
+from asr.transcription.to_files.journal import Journal
 
 recognizer.FILES_AT_ONCE = {FILES_AT_ONCE}
 write = Journal._write
@@ -101,7 +101,7 @@ def whole(folder, one_device, tmp_path_factory):
         patch.setattr(recognizer, "FILES_AT_ONCE", FILES_AT_ONCE)
         results = list(one_device.transcribe_files(sources))
     for format_name in ("text", "jsonl", "csv"):
-        write_list(out / format_name, format_name, sources, results)
+        write_list(out / format_name, format_name, zip(sources, results, strict=True), with_names=True)
     return {path.name: path for path in out.iterdir()}
 
 
@@ -184,6 +184,22 @@ def test_interrupted_transcription_resumes_in_every_format(
     assert out.read_bytes() == whole[format_name].read_bytes()
 
 
+@pytest.mark.parametrize("format_name", ["text", "jsonl", "csv"])
+def test_merged_shards_equal_one_transcription_byte_for_byte(
+    format_name, loaded, trained_run, folder, whole, tmp_path, small_chunks, files_read, capsys
+):
+    out = tmp_path / f"all.{format_name}"
+    statuses = [transcribe(trained_run, folder, out, "--shard", f"{number}/4") for number in (4, 2, 1)]
+    assert statuses == [0, 0, 0]
+    assert main(["merge", str(out)]) == 2
+    assert f"1 of 4 shards missing (all-3-of-4.{format_name})" in capsys.readouterr().err
+    assert not out.exists()
+    assert transcribe(trained_run, folder, out, "--shard", "3/4") == 2  # one of them is not a recording
+    assert sorted(files_read) == sorted(path.name for path in folder.iterdir())
+    assert main(["merge", str(out)]) == 0
+    assert out.read_bytes() == whole[format_name].read_bytes()
+
+
 @pytest.fixture(scope="module")
 def subtitles(folder, one_device):
     """Return the subtitles of each recording that can be read, by the name of their file."""
@@ -219,6 +235,13 @@ def test_interrupted_subtitles_resume_and_those_done_are_there(
     files_read.clear()
     assert transcribe(trained_run, folder, out, *options) == 2
     assert len(files_read) == 13 - 4
+    assert files_below(out) == subtitles
+
+
+def test_shards_of_subtitles_share_a_folder(loaded, trained_run, folder, subtitles, tmp_path, small_chunks):
+    out = tmp_path / "subtitles"
+    for number in (1, 2):
+        transcribe(trained_run, folder, out, "--format", "srt", "--shard", f"{number}/2")
     assert files_below(out) == subtitles
 
 

@@ -16,7 +16,7 @@ def lectures(tmp_path):
 
 def outs_of(out, arguments, format_name="srt"):
     arguments = list(map(str, arguments))
-    return files_of_recordings(out, arguments, audio_files(arguments), format_name)
+    return list(files_of_recordings(out, arguments, audio_files(arguments), format_name).values())
 
 
 def test_files_are_arranged_below_the_folder_as_the_recordings_are(lectures, tmp_path):

@@ -164,7 +164,8 @@ FAILED = UserError("b.wav: empty file")
 def written(tmp_path, format_name, results):
     """Return the contents of a list of (name, transcript or error)."""
     out = tmp_path / "out"
-    write_list(out, format_name, [Path(name) for name, _ in results], [result for _, result in results])
+    rows = [(Path(name), result) for name, result in results]
+    write_list(out, format_name, rows, with_names=len(rows) > 1)
     return out.read_text(encoding="utf-8")
 
 
@@ -200,4 +201,4 @@ def test_csv_quotes_names_with_commas(tmp_path):
 
 def test_an_output_that_cannot_be_written_is_an_error(tmp_path):
     with pytest.raises(UserError, match="cannot write"):
-        write_list(tmp_path, "text", [Path("a.wav")], [TRANSCRIPT])
+        write_list(tmp_path, "text", [(Path("a.wav"), TRANSCRIPT)], with_names=False)

@@ -46,6 +46,12 @@ def add_transcribe_arguments(parser: argparse.ArgumentParser) -> None:
         help="output file, or folder for one file a recording (default: standard output); the same command "
         "resumes an interrupted one",
     )
+    parser.add_argument(
+        "--shard",
+        metavar="I/N",
+        help="transcribe one of N shares of the recordings, such as 3/16 in the third of sixteen jobs, to a "
+        "file of its own beside --out; asr merge puts them together",
+    )
     add_decoder_arguments(parser)
     add_device_arguments(parser)
     parser.add_argument(
@@ -66,8 +72,10 @@ def transcribe_command(arguments: argparse.Namespace) -> int:
     format_name = arguments.format or format_of(arguments.out)
     if arguments.n_best is not None and format_name != "jsonl":
         raise UserError("--n-best: only JSON contains more than one hypothesis; add --format jsonl")
+    if arguments.shard and not arguments.out:
+        raise UserError("--shard: name the file of all results with --out; each job writes its own beside it")
     sources = audio_files(arguments.files)
-    outs: list[Path] = []
+    outs: dict[Path, Path] = {}
     if arguments.out and is_timed(format_name):
         outs = files_of_recordings(arguments.out, arguments.files, sources, format_name)
     elif arguments.out:
@@ -79,16 +87,18 @@ def transcribe_command(arguments: argparse.Namespace) -> int:
     run = Run.open(arguments.run)
     choice = decoder_choice(arguments, run)
     from asr.transcription.recognizer import Recognizer
-    from asr.transcription.resumable_transcription import transcribe_to_file, transcribe_to_files
+    from asr.transcription.to_files.resumable_transcription import transcribe_to_file, transcribe_to_files
+    from asr.transcription.to_files.shards import Shard
 
+    shard = Shard.read(arguments.shard) if arguments.shard else None
     with ProgressBars() as bars:
         recognizer = Recognizer.of_choice(run, choice, chosen_devices(arguments), bars)
     shown = arguments.out is not None or _only_errors_reach_the_terminal()
     with ProgressBars(shown=shown, delay_s=0.0) as bars:
         if is_timed(format_name) and arguments.out:
-            num_failed = transcribe_to_files(recognizer, sources, arguments.out, outs, format_name, bars)
+            num_failed = transcribe_to_files(recognizer, outs, arguments.out, format_name, bars, shard)
         elif arguments.out and not is_timed(format_name):
-            num_failed = transcribe_to_file(recognizer, sources, arguments.out, format_name, bars)
+            num_failed = transcribe_to_file(recognizer, sources, arguments.out, format_name, bars, shard)
         else:
             num_failed = _print(recognizer, sources, format_name, bars)
     return EXIT_MISTAKE if num_failed else 0
@@ -98,7 +108,7 @@ def _print(
     recognizer: Recognizer, sources: Sequence[Path], format_name: Format, on_progress: OnProgress
 ) -> int:
     """Print the results as they come, and return how many recordings failed."""
-    from asr.transcription.resumable_transcription import log_problem
+    from asr.transcription.to_files.resumable_transcription import log_problem
 
     num_failed = 0
     if isinstance(sys.stdout, io.TextIOWrapper):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import dataclasses
 import logging
 import secrets
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from asr.base.errors import UserError
@@ -18,8 +18,9 @@ from asr.base.text.wording import counted
 from asr.base.work import OnProgress, Work, ignore_progress
 from asr.transcription.files import refuse_bad_out, write_list
 from asr.transcription.formats import FileFormat, ListFormat, format_transcript
-from asr.transcription.journal import Journal, model_digest, open_journal
 from asr.transcription.recognizer import Recognizer, file_chunks, transcribed_chunks
+from asr.transcription.to_files.journal import Journal, model_digest, open_journal
+from asr.transcription.to_files.shards import Shard
 from asr.transcription.transcript import Transcript
 
 logger = logging.getLogger(__name__)
@@ -31,6 +32,7 @@ def transcribe_to_file(
     out: Path,
     format_name: ListFormat = "text",
     on_progress: OnProgress = ignore_progress,
+    shard: Shard | None = None,
 ) -> int:
     """Write the transcripts of recordings to a file, and return how many recordings could not be read.
 
@@ -43,24 +45,28 @@ def transcribe_to_file(
         out: path of the file to write.
         format_name: "text", "jsonl" or "csv".
         on_progress: receives how many recordings are done.
+        shard: the job of an array that this is: only its recordings are transcribed, to a file of its own.
 
     Raises:
         UserError: the file cannot be written, or another process is writing it.
     """
     refuse_bad_out(out, sources)
+    with_names = len(sources) > 1
+    if shard:
+        sources, out = shard.of(sources, recognizer.runner.num_devices), shard.path(out)
     with open_journal(out, _digest_of(recognizer), sources) as journal:
         _transcribe(recognizer, sources, journal, on_progress)
-        write_list(out, format_name, sources, journal.results())
+        write_list(out, format_name, zip(sources, journal.results(), strict=True), with_names=with_names)
         return journal.num_failed
 
 
 def transcribe_to_files(
     recognizer: Recognizer,
-    sources: Sequence[Path],
+    outs: Mapping[Path, Path],
     out: Path,
-    outs: Sequence[Path],
     format_name: FileFormat,
     on_progress: OnProgress = ignore_progress,
+    shard: Shard | None = None,
 ) -> int:
     """Write a file of subtitles, or a TextGrid, for each recording that can be read; return how many cannot.
 
@@ -69,25 +75,26 @@ def transcribe_to_files(
 
     Args:
         recognizer: as returned by `Recognizer.load`; with any other, nothing is resumed.
-        sources: paths of the recordings; `-` for standard input.
+        outs: the file of each recording; see `asr.transcription.files.files_of_recordings`.
         out: the folder of the files, in which results are kept until all are written; or the only file.
-        outs: path of each recording's file; see `asr.transcription.files.files_of_recordings`.
         format_name: of the files.
         on_progress: receives how many recordings are done.
+        shard: the job of an array that this is: only its recordings are transcribed.
 
     Raises:
         UserError: a file cannot be written, or another process transcribes to the same place.
     """
-    target = dict(zip(sources, outs, strict=True))
 
     def write(done: Sequence[Path], results: Iterable[Transcript | UserError]) -> None:
         for source, result in zip(done, results, strict=True):
             if isinstance(result, UserError):
                 continue
-            with whole_file(target[source], "transcript") as file:
+            with whole_file(outs[source], "transcript") as file:
                 file.write(format_transcript(result, format_name).encode())
 
-    kept = out if list(outs) == [out] else out / "transcripts"
+    sources, kept = list(outs), out if list(outs.values()) == [out] else out / "transcripts"
+    if shard:
+        sources, kept = shard.of(sources, recognizer.runner.num_devices), shard.path(kept)
     with open_journal(kept, _digest_of(recognizer), sources) as journal:
         _transcribe(recognizer, sources, journal, on_progress, write)
         return journal.num_failed

@@ -7,7 +7,7 @@ from helpers.full_disk import largest_file
 from helpers.transcripts import transcript_of
 
 from asr.base.errors import UserError
-from asr.transcription.journal import model_digest, open_journal
+from asr.transcription.to_files.journal import model_digest, open_journal
 
 
 def transcript_named(name):

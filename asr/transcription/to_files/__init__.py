@@ -1,0 +1,1 @@
+"""Transcribes many recordings into files, which an interrupted command or the jobs of an array complete."""
