@@ -1,8 +1,9 @@
 """Changes waveforms in training, each as a pure function of (seed, epoch, utterance id).
 
 Effects are applied in the order of a real recording: the speaker talks faster or slower, the room adds
-reverberation, noise reaches the microphone, and the recorder's gain applies to all of it. Each effect draws
-from a random stream of its own: switching one off does not change what the others draw.
+reverberation, noise reaches the microphone, the recorder's gain applies to all of it, and a telephone or a
+codec transmits it. Each effect draws from a random stream of its own: switching one off does not change what
+the others draw.
 """
 
 from __future__ import annotations
@@ -20,12 +21,13 @@ from asr.audio.recording import SAMPLE_RATE_HZ, Waveform, to_int16
 from asr.base.config import AugmentConfig
 from asr.base.errors import UserError
 from asr.base.work import OnProgress, ignore_progress
+from data_pipeline.augment.channels import through_channel
 from data_pipeline.augment.noise import ColouredNoises, Noises, add_noise, find_noises
 from data_pipeline.augment.rooms import Responses, find_responses, reverberate
 
 FULL_SCALE = 32767
 SOXR_QUALITY = "MQ"  # precise to the 16 bits of the result; "HQ", to 20 bits, takes 2.5 times as long
-REVERB, NOISE, GAIN, ROOM_TONE = 1, 2, 3, 4  # streams of random numbers
+REVERB, NOISE, GAIN, ROOM_TONE, CHANNEL = 1, 2, 3, 4, 5  # streams of random numbers
 PAUSE_STREAMS = 0x5041555345 + np.arange(3, dtype=np.uint64)  # by which keys of utterances are changed
 PAUSE_MIN_S, PAUSE_MAX_S = 0.05, 2.0  # a network sees about two seconds at a time
 NO_PAUSE_SHARE = 1 / 3  # at one of the two ends of a clip with pauses
@@ -53,6 +55,7 @@ class AppliedEffects:
         noise: name of the noise, "" for none.
         snr_db: signal-to-noise ratio.
         gain_db: gain, including the attenuation of a clip too loud for 16 bits.
+        channel: name of the telephone or codec, "" for none.
     """
 
     speed: float
@@ -61,6 +64,7 @@ class AppliedEffects:
     noise: str = ""
     snr_db: float = math.inf
     gain_db: float = 0.0
+    channel: str = ""
 
 
 class Augmenter:
@@ -103,7 +107,8 @@ class Augmenter:
         """Return whether any effect is switched on."""
         config = self.config
         speed, gain = (config.speed_min, config.speed_max), (config.gain_db_min, config.gain_db_max)
-        is_used = (self._responses, self._noises, config.pauses, speed != (1, 1), gain != (0, 0))
+        drawn = (config.pauses, config.channels, speed != (1, 1), gain != (0, 0))
+        is_used = (self._responses, self._noises, *drawn)
         return any(map(bool, is_used))
 
     def apply(self, waveform: Waveform, epoch: int, key: int, speed: float) -> Waveform:
@@ -156,9 +161,16 @@ class Augmenter:
         if response_name or noise_name or gain_db or pauses.any():
             gain_db = min(gain_db, _headroom_db(samples))
             waveform = to_int16(samples * np.float32(10 ** (gain_db / 20)))
+        channel_name = ""
+        if config.channels:
+            rng = np.random.default_rng((*stream, CHANNEL))
+            if rng.random() < config.channels:
+                waveform, channel_name = through_channel(waveform, rng)
         before_s, after_s = (pauses / SAMPLE_RATE_HZ).tolist()
-        effects = AppliedEffects(speed, response_name, (before_s, after_s), noise_name, snr_db, gain_db)
-        return waveform, effects
+        pauses_s = before_s, after_s
+        return waveform, AppliedEffects(
+            speed, response_name, pauses_s, noise_name, snr_db, gain_db, channel_name
+        )
 
 
 def _headroom_db(samples: Samples) -> float:

@@ -78,4 +78,6 @@ def _suffix(applied: AppliedEffects) -> str:
         parts.append(f"noise{applied.snr_db:.0f}dB")
     if round(applied.gain_db):
         parts.append(f"gain{applied.gain_db:+.0f}dB")
+    if applied.channel:
+        parts.append(applied.channel.replace(" ", "").replace("/", "p"))
     return "".join(f"-{part}" for part in parts) or "-unchanged"

@@ -45,6 +45,14 @@ def test_augment_writes_the_audio_that_training_uses(tmp_path, capsys):
         assert shown[1 + epoch].endswith(str(path))
 
 
+def test_the_channel_is_shown_and_in_the_name(tmp_path, capsys):
+    write_wav(tmp_path / "a.wav", speech())
+    augment(tmp_path / "a.wav", tmp_path / "out", "augment.channels=1")
+    for line in capsys.readouterr().out.splitlines()[1:]:
+        assert any(name in line for name in ("telephone", "8 kHz", " kbit/s"))
+        assert any(name in line.split()[-1] for name in ("-telephone.wav", "-8kHz.wav", "kbitps.wav"))
+
+
 def test_augment_uses_the_id_of_the_manifest(tmp_path):
     write_wav(tmp_path / "a.wav", speech())
     augment(tmp_path / "a.wav", tmp_path / "one", num=1)

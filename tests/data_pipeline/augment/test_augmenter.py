@@ -177,7 +177,7 @@ from asr.base.config import AugmentConfig
 from data_pipeline.augment.augmenter import Augmenter, speed_factors, utterance_keys
 path, noises = sys.argv[1:3]
 config = AugmentConfig(speed_min=0.9, speed_max=1.1, noise=noises, reverb="rooms", gain_db_max=6.0,
-                       noise_probability=0.8, reverb_probability=0.8)
+                       noise_probability=0.8, reverb_probability=0.8, channels=0.5)
 augmenter, keys, clip = Augmenter.load(config, 5), utterance_keys(list("abcdef")), read_audio(path)
 digest = {}
 for place in map(int, sys.argv[3]):
@@ -221,6 +221,7 @@ def test_augmentation_differs_by_seed_epoch_and_id():
         ({"noise_probability": 0.0}, ["response", "gain_db"]),
         ({"reverb_probability": 0.0}, ["noise", "snr_db", "gain_db"]),
         ({"noise_snr_db_min": 20.0}, ["noise", "response", "gain_db"]),
+        ({"channels": 1.0}, ["noise", "snr_db", "response", "gain_db"]),
     ],
 )
 def test_switching_an_effect_off_does_not_change_the_others(changes, same):
@@ -235,11 +236,12 @@ def test_switching_an_effect_off_does_not_change_the_others(changes, same):
 
 
 def test_effects_occur_with_their_probabilities():
-    config = dataclasses.replace(EVERYTHING, noise_probability=0.3, reverb_probability=0.7)
+    config = dataclasses.replace(EVERYTHING, noise_probability=0.3, reverb_probability=0.7, channels=0.2)
     augmenter = Augmenter.load(config, 1)
     applied = [augmenter.apply_with_effects(speech(800), 0, key, 1.0)[1] for key in range(600)]
     assert np.mean([bool(a.noise) for a in applied]) == pytest.approx(0.3, abs=0.06)
     assert np.mean([bool(a.response) for a in applied]) == pytest.approx(0.7, abs=0.06)
+    assert np.mean([bool(a.channel) for a in applied]) == pytest.approx(0.2, abs=0.06)
     both = np.mean([bool(a.noise and a.response) for a in applied])
     assert both == pytest.approx(0.21, abs=0.06)  # independent streams: neither implies the other
 

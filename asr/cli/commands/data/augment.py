@@ -13,7 +13,17 @@ from asr.cli.progress_bars import ProgressBars
 if TYPE_CHECKING:
     from data_pipeline.augment.versions import Version
 
-HEADER: tuple[str, ...] = ("epoch", "speed", "reverberation", "pauses", "noise", "SNR", "gain", "file")
+HEADER: tuple[str, ...] = (
+    "epoch",
+    "speed",
+    "reverberation",
+    "pauses",
+    "noise",
+    "SNR",
+    "gain",
+    "channel",
+    "file",
+)
 
 
 def add_augment_arguments(parser: argparse.ArgumentParser) -> None:
@@ -66,6 +76,7 @@ def _row(version: Version) -> tuple[str, ...]:
         applied.noise or "-",
         snr,
         gain,
+        applied.channel or "-",
         str(version.path),
     )
 
