@@ -25,6 +25,7 @@ import scipy.signal
 
 from asr.audio.recording import INT16_SCALE, SAMPLE_RATE_HZ, Waveform, read_audio, resample, to_int16
 from asr.audio.speech_level import active_power, frame_powers
+from asr.audio.voice_activity import stretches
 from asr.base.decoder_settings import DecoderSettings
 from asr.base.text.pinyin import without_tone
 from asr.base.types import Utterance
@@ -48,6 +49,7 @@ LEVELS_DBFS = (-40.0, -16.0)
 LOWEST_NOISE_DBFS = -78.0
 ROOM_S = (0.15, 0.35)
 STEP = SAMPLE_RATE_HZ // 100
+CLICK_STEPS, APART_STEPS = 10, 15  # of 10 ms; AISHELL's clips have clicks of a mouse
 
 Samples = npt.NDArray[np.float32]
 
@@ -122,7 +124,7 @@ def at_rate(samples: Samples, rate_hz: int) -> Samples:
 
 
 def speech_bounds(clip: Samples, below_db: float = 25.0, steps: int = 1) -> tuple[int, int]:
-    """Return where speech begins and ends.
+    """Return where speech begins and ends; a sound far from the others and no longer than a click is none.
 
     Args:
         clip: (S,).
@@ -131,9 +133,18 @@ def speech_bounds(clip: Samples, below_db: float = 25.0, steps: int = 1) -> tupl
     """
     powers = np.square(clip[: len(clip) // STEP * STEP].reshape(-1, STEP)).mean(axis=1)
     limit = max(10 ** (-below_db / 10) * active_power(powers), 6 * np.percentile(powers, 5))
-    loud = np.convolve(powers >= limit, np.ones(steps), "valid") == steps
-    found = np.flatnonzero(loud)
-    return int(found[0]) * STEP, (int(found[-1]) + steps) * STEP
+    runs = [run for run in stretches(powers >= limit) if run[1] - run[0] >= steps]
+    while len(runs) > 1 and is_apart(runs[0], runs[1]):
+        runs.pop(0)
+    while len(runs) > 1 and is_apart(runs[-1], runs[-2]):
+        runs.pop()
+    return runs[0][0] * STEP, runs[-1][1] * STEP
+
+
+def is_apart(run: tuple[int, int], neighbour: tuple[int, int]) -> bool:
+    """Return whether a sound is a click of the person who recorded the clip: short, and far from speech."""
+    gap = max(neighbour[0] - run[1], run[0] - neighbour[1])
+    return run[1] - run[0] <= CLICK_STEPS and gap >= APART_STEPS
 
 
 def clipped(take: Take, rng: np.random.Generator) -> Take:
