@@ -36,7 +36,7 @@ PUNCTUATION = {
     mark: spelling
     for marks, spelling in (
         ("，、,", ", "), ("。．.", ". "), ("！!", "! "), ("？?", "? "), ("：:", ": "), ("；;", "; "),
-        ("…⋯", "…"), ("—―", "—"), ("“「『《", " “"), ("”」』》", "” "), ("（(", " ("), ("）)", ") "),
+        ("…⋯", "…"), ("—―", "—"), ("“「『《【", " “"), ("”」』》】", "” "), ("（(", " ("), ("）)", ") "),
     )
     for mark in marks
 }  # fmt: skip
@@ -99,7 +99,7 @@ def _parts(text: str, syllables: Sequence[str]) -> Iterator[str]:
             is_word = is_hanzi(char)
             if is_word and follows_word:
                 yield " "
-            yield "".join(phonemes_of(next(rest)) for _ in char) if is_word else PUNCTUATION.get(char, "")
+            yield "".join(phonemes_of(next(rest)) for _ in char) if is_word else PUNCTUATION.get(char, " ")
             follows_word = is_word
 
 
