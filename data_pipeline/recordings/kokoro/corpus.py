@@ -10,52 +10,30 @@ its name once it is complete, so the same call makes the missing ones after a pr
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
-import io
 import itertools
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from queue import SimpleQueue
-from typing import Literal
 
 import numpy as np
-import soundfile
 
-from asr.audio.recording import SAMPLE_RATE_HZ, Waveform, audio_header
 from asr.base.errors import UserError
-from asr.base.system.child_process import ChildEndedError, ChildProcess, Inbox
 from asr.base.system.files import whole_file
 from asr.base.system.lock import exclusive_lock
 from asr.base.text.wording import duration
 from asr.base.types import Utterance
 from asr.base.work import OnProgress, Work, ignore_progress
 from data_pipeline.manifests.manifest import write_manifest
-from data_pipeline.recordings.kokoro.model import (
-    MAX_SYMBOLS,
-    KokoroModel,
-    UnusableSpeechError,
-    as_recording,
-)
+from data_pipeline.recordings.kokoro.clips import Clip, ClipMakers, Container, Made
+from data_pipeline.recordings.kokoro.model import MAX_SYMBOLS
 from data_pipeline.recordings.kokoro.phonemes import spelled, symbol_ids
-from data_pipeline.recordings.kokoro.sentences import Sentence, SentencePool
-from data_pipeline.recordings.kokoro.voices import (
-    Speaker,
-    Styles,
-    Voices,
-    draw_speaker,
-    read_voices,
-    style_of,
-    without,
-)
+from data_pipeline.recordings.kokoro.sentences import SentencePool
+from data_pipeline.recordings.kokoro.voices import Voices, draw_speaker, read_voices, style_of, without
 from data_pipeline.text.text_files import STANDARD_INPUT, find_text_files
 from data_pipeline.work import available_cores
-
-Container = Literal["opus", "wav"]
-ENCODINGS = {"opus": ("OGG", "OPUS"), "wav": ("WAV", "PCM_16")}  # as libsndfile calls them
 
 COMMAND = "asr synthesize"
 MANIFEST, SETTINGS, SENTENCES = "manifest.jsonl", "synthesis.json", "sentences.tsv"
@@ -101,16 +79,6 @@ class SynthesizedSpeech:
     left_out: Counter[str]
 
 
-@dataclass(frozen=True)
-class _Clip:
-    path: Path
-    sentence: Sentence
-    speaker: str
-    symbols: list[int]
-    style: Styles
-    speed: float
-
-
 def synthesize_by_kokoro(
     out_dir: Path,
     settings: KokoroSettings,
@@ -141,26 +109,21 @@ def synthesize_by_kokoro(
         raise UserError(f"`seed`: expected at least 0, received {settings.seed}")
     voices = without(read_voices(settings.voices), settings.excluded_voices)
     identity = _identity(settings, voices)
-    with exclusive_lock(out_dir, COMMAND), contextlib.ExitStack() as stack:
+    num_makers = min(available_cores(), num_utterances or available_cores())
+    kept: list[Utterance] = []
+    with exclusive_lock(out_dir, COMMAND):
         _claim(out_dir, identity)
-        inbox: Inbox = SimpleQueue()
-        children = [
-            stack.enter_context(ChildProcess(_serve, settings.model, settings.container, inbox=inbox))
-            for _ in range(min(available_cores(), num_utterances or available_cores()))
-        ]
-        for _ in children:  # a model that cannot be used is reported before texts are read
-            _received(inbox)
-        pool = _sentences(out_dir / SENTENCES, settings, on_progress)
-        clips = _clips(out_dir / "audio", settings, voices, pool)
-        left_out = pool.left_out.copy()
-        kept = []
-        made = _made_in_order(children, inbox, clips)
-        for clip, outcome in _up_to(made, num_utterances, hours, on_progress):
-            if isinstance(outcome, str):
-                left_out[f"the voice's sound: {outcome}"] += 1
-            else:
-                tokens, text = clip.sentence.tokens, clip.sentence.text
-                kept.append(Utterance(clip.path.stem, str(clip.path), outcome, text, tokens, clip.speaker))
+        # a model that cannot be used is reported before texts are read
+        with ClipMakers(num_makers, settings.model, settings.container) as makers:
+            pool = _sentences(out_dir / SENTENCES, settings, on_progress)
+            left_out = pool.left_out.copy()
+            clips = itertools.islice(_clips(out_dir / "audio", settings, voices, pool), num_utterances)
+            for clip, outcome in _reported(makers.make(clips), num_utterances, hours, on_progress):
+                if isinstance(outcome, str):
+                    left_out[f"no speech: {outcome}"] += 1
+                else:
+                    name, path = clip.path.stem, str(clip.path)
+                    kept.append(Utterance(name, path, outcome, clip.text, clip.tokens, clip.speaker))
     write_manifest(out_dir / MANIFEST, kept)
     return SynthesizedSpeech(
         out_dir / MANIFEST, len(kept), sum(utterance.duration_s for utterance in kept), left_out
@@ -224,51 +187,27 @@ def _sentences(path: Path, settings: KokoroSettings, on_progress: OnProgress) ->
     return pool
 
 
-def _clips(folder: Path, settings: KokoroSettings, voices: Voices, pool: SentencePool) -> Iterator[_Clip]:
+def _clips(folder: Path, settings: KokoroSettings, voices: Voices, pool: SentencePool) -> Iterator[Clip]:
     """Yield the clips to make, without end."""
     names = sorted(voices)
     for number, sentence in enumerate(pool.choose(settings.seed), start=1):
         rng = np.random.default_rng((settings.seed, number))
-        speaker: Speaker = draw_speaker(names, rng)
+        speaker = draw_speaker(names, rng)
         symbols = symbol_ids(spelled(sentence.text, sentence.tokens))
         assert len(symbols) <= MAX_SYMBOLS, sentence
         style = style_of(speaker, voices, len(symbols))
         path = folder / f"kokoro-{number:05d}.{settings.container}"
-        yield _Clip(path, sentence, speaker.name, symbols, style, float(rng.uniform(*DRAWN_SPEEDS)))
+        speed = float(rng.uniform(*DRAWN_SPEEDS))
+        yield Clip(path, sentence.text, sentence.tokens, speaker.name, symbols, style, speed)
 
 
-def _made_in_order(
-    children: Sequence[ChildProcess], inbox: Inbox, clips: Iterator[_Clip]
-) -> Iterator[tuple[_Clip, float | str]]:
-    """Yield each clip with its duration in seconds, or why it is not speech, while children make others."""
-    numbered = enumerate(clips)
-    idle, busy = list(children), {}
-    done: dict[int, tuple[_Clip, float | str]] = {}
-    for number in itertools.count():
-        while number not in done:
-            if idle:
-                taken, clip = next(numbered)
-                if clip.path.exists():
-                    done[taken] = clip, audio_header(clip.path).duration_s
-                else:
-                    child = idle.pop()
-                    child.send(clip)
-                    busy[child] = taken, clip
-            else:
-                child, outcome = _received(inbox)
-                taken, clip = busy.pop(child)
-                done[taken] = clip, outcome
-                idle.append(child)
-        yield done.pop(number)
-
-
-def _up_to(
-    made: Iterator[tuple[_Clip, float | str]],
+def _reported(
+    made: Iterator[Made],
     num_utterances: int | None,
     hours: float | None,
     on_progress: OnProgress,
-) -> Iterator[tuple[_Clip, float | str]]:
-    """Yield the first clips, as many as there are to be, and report them."""
+) -> Iterator[Made]:
+    """Yield and report the clips, until there are enough hours if these are given."""
     total_s, num_usable = 0.0, 0
     goal_s = (hours or 0) * 3600
     for number, (clip, outcome) in enumerate(made, start=1):
@@ -285,40 +224,5 @@ def _up_to(
             on_progress(Work("synthesizing", number, num_utterances, "utterances", note))
         else:
             on_progress(Work("synthesizing", min(total_s, goal_s), goal_s, "s of speech"))
-        if number == num_utterances or 0 < goal_s <= total_s:
+        if 0 < goal_s <= total_s:
             return
-
-
-def _received(inbox: Inbox) -> tuple[ChildProcess, float | str]:
-    child, answer = inbox.get()
-    if isinstance(answer, ChildEndedError):
-        raise UserError(
-            f"a process that synthesizes ended ({answer}), most likely because memory ran out; free memory "
-            "and run the same command again, which resumes"
-        )
-    if isinstance(answer, UserError):
-        raise answer
-    return child, answer
-
-
-def _serve(requests: Iterator[_Clip], model: Path, container: Container) -> Iterator[float | str]:
-    """Yield "" once the model is loaded, then for each clip what `_made_in_order` yields."""
-    kokoro = KokoroModel(model)
-    yield ""
-    for clip in requests:
-        try:
-            samples = kokoro.say(clip.symbols, clip.style, clip.speed)
-            waveform = as_recording(samples, len(clip.sentence.tokens))
-        except UnusableSpeechError as error:
-            yield str(error)
-            continue
-        _write(clip.path, waveform, container)
-        yield len(waveform) / SAMPLE_RATE_HZ
-
-
-def _write(path: Path, waveform: Waveform, container: Container) -> None:
-    kind, subtype = ENCODINGS[container]
-    encoded = io.BytesIO()
-    soundfile.write(encoded, waveform, SAMPLE_RATE_HZ, format=kind, subtype=subtype)
-    with whole_file(path, "recording") as file:
-        file.write(encoded.getbuffer())
