@@ -56,7 +56,7 @@ def write_model(
 
 
 def write_voices(folder: Path, names: Sequence[str] = VOICES, loudness: float = 0.4) -> Path:
-    """Write a folder of voices as the npm package kokoro-js has it, each a little louder than the one before."""
+    """Write a folder of voices as kokoro-js has it, each a little louder than the one before."""
     folder.mkdir(parents=True, exist_ok=True)
     for number, name in enumerate(names):
         styles = np.full((510, 1, 256), loudness * (1 + number / 10), "<f4")

@@ -113,8 +113,8 @@ class ClipMakers:
         child, answer = self._inbox.get()
         if isinstance(answer, ChildEndedError):
             raise UserError(
-                f"a process that synthesizes ended ({answer}), most likely because memory ran out; free memory "
-                "and run the same command again, which resumes"
+                f"a process that synthesizes ended ({answer}), most likely because memory ran out; free "
+                "memory and run the same command again, which resumes"
             )
         if isinstance(answer, UserError):
             raise answer

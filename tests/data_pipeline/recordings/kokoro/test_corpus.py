@@ -179,7 +179,7 @@ def test_no_process_is_left(settings, tmp_path):
 
 def test_full_disk_raises_and_the_same_call_resumes(settings, tmp_path):
     settings = changed(settings, container="wav")
-    with largest_file(20_000), pytest.raises(UserError, match="cannot write this recording.*free space"):
+    with largest_file(20_000), pytest.raises(UserError, match=r"cannot write this recording.*free space"):
         synthesize_by_kokoro(tmp_path / "out", settings, num_utterances=5)
     assert not list((tmp_path / "out" / "audio").glob("*.wav"))
     assert synthesize_by_kokoro(tmp_path / "out", settings, num_utterances=5).num_utterances == 5
@@ -253,8 +253,14 @@ def test_clips_without_speech_are_left_out_and_counted(settings, tmp_path):
 
 @pytest.mark.parametrize(
     ("amount", "seed"),
-    [({}, 1), ({"num_utterances": 0}, 1), ({"hours": -1}, 1), ({"hours": float("nan")}, 1)]
-    + [({"hours": 1, "num_utterances": 1}, 1), ({"num_utterances": 1}, -1)],
+    [
+        ({}, 1),
+        ({"num_utterances": 0}, 1),
+        ({"hours": -1}, 1),
+        ({"hours": float("nan")}, 1),
+        ({"hours": 1, "num_utterances": 1}, 1),
+        ({"num_utterances": 1}, -1),
+    ],
 )
 def test_numbers_out_of_range_raise_before_anything_is_written(settings, tmp_path, amount, seed):
     with pytest.raises(UserError, match=r"`num_utterances` of at least 1|`seed`"):

@@ -7,14 +7,14 @@ from data_pipeline.recordings.kokoro.phonemes import phonemes_of, spelled, symbo
 
 # as misaki 0.9.4 spells them: every initial, final and tone
 MISAKI = (
-    "ba1 pa→, po4 pʰwo↘, mai3 mai↓, fei1 fei→, dao4 tau↘, tou2 tʰou↗, nan2 na↗n, lv4 ly↘, nve4 nɥe↘, gen1 kə→n, "
-    "kang4 kʰa↘ŋ, heng2 xə↗ŋ, ju2 ʨy↗, quan2 ʨʰɥɛ↗n, xun4 ɕy↘n, zhong1 ꭧʊ→ŋ, chuang2 ꭧʰwa↗ŋ, shi4 ʂɨ↘, "
-    "ri4 ɻɨ↘, zi5 ʦɨ, cuo4 ʦʰwo↘, sui4 swei↘, liu2 ljou↗, jia1 ʨja→, xian4 ɕjɛ↘n, liang3 lja↓ŋ, xiao3 ɕjau↓, "
-    "xie2 ɕje↗, jin1 ʨi→n, bing4 pi↘ŋ, xiong2 ɕjʊ↗ŋ, gua1 kwa→, kuai4 kʰwai↘, guan1 kwa→n, lun2 lwə↗n, "
-    "yi1 i→, ya4 ja↘, yan2 jɛ↗n, yang2 ja↗ŋ, yao4 jau↘, ye3 je↓, yin1 i→n, ying3 i↓ŋ, yong4 jʊ↘ŋ, you3 jou↓, "
-    "yu3 y↓, yue4 ɥe↘, yuan2 ɥɛ↗n, yun2 y↗n, wu3 u↓, wa5 wa, wo3 wo↓, wai4 wai↘, wei4 wei↘, wan3 wa↓n, "
-    "wen4 wə↘n, wang2 wa↗ŋ, weng1 wə→ŋ, er2 ɚ↗, e4 ɤ↘, o2 ɔ↗, ai4 ai↘, en1 ə→n, ang2 a↗ŋ, de5 tɤ, hm5 hm, "
-    "m2 m↗, ng4 ŋ↘, den4 tə↘n, lve4 lɥe↘, ei1 ei→"
+    "ba1 pa→, po4 pʰwo↘, mai3 mai↓, fei1 fei→, dao4 tau↘, tou2 tʰou↗, nan2 na↗n, lv4 ly↘, nve4 nɥe↘, "
+    "gen1 kə→n, kang4 kʰa↘ŋ, heng2 xə↗ŋ, ju2 ʨy↗, quan2 ʨʰɥɛ↗n, xun4 ɕy↘n, zhong1 ꭧʊ→ŋ, chuang2 ꭧʰwa↗ŋ, "
+    "shi4 ʂɨ↘, ri4 ɻɨ↘, zi5 ʦɨ, cuo4 ʦʰwo↘, sui4 swei↘, liu2 ljou↗, jia1 ʨja→, xian4 ɕjɛ↘n, liang3 "
+    "lja↓ŋ, xiao3 ɕjau↓, xie2 ɕje↗, jin1 ʨi→n, bing4 pi↘ŋ, xiong2 ɕjʊ↗ŋ, gua1 kwa→, kuai4 kʰwai↘, guan1 "
+    "kwa→n, lun2 lwə↗n, yi1 i→, ya4 ja↘, yan2 jɛ↗n, yang2 ja↗ŋ, yao4 jau↘, ye3 je↓, yin1 i→n, ying3 "
+    "i↓ŋ, yong4 jʊ↘ŋ, you3 jou↓, yu3 y↓, yue4 ɥe↘, yuan2 ɥɛ↗n, yun2 y↗n, wu3 u↓, wa5 wa, wo3 wo↓, wai4 "
+    "wai↘, wei4 wei↘, wan3 wa↓n, wen4 wə↘n, wang2 wa↗ŋ, weng1 wə→ŋ, er2 ɚ↗, e4 ɤ↘, o2 ɔ↗, ai4 ai↘, en1 "
+    "ə→n, ang2 a↗ŋ, de5 tɤ, hm5 hm, m2 m↗, ng4 ŋ↘, den4 tə↘n, lve4 lɥe↘, ei1 ei→"
 )
 
 

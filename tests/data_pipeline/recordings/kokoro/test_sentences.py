@@ -22,9 +22,8 @@ def own():
 
 def test_sentences_are_labelled_by_the_projects_own_rules(tmp_path):
     pool = pool_of(tmp_path, "银行行长来了。\n")
-    assert pool.sentences == [
-        Sentence("银行行长来了。", tuple(["yin2", "hang2", "hang2", "zhang3", "lai2", "le5"]))
-    ]
+    tokens = ("yin2", "hang2", "hang2", "zhang3", "lai2", "le5")
+    assert pool.sentences == [Sentence("银行行长来了。", tokens)]
 
 
 def test_each_sentence_is_taken_once(tmp_path):

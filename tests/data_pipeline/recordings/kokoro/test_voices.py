@@ -79,7 +79,7 @@ def test_unknown_excluded_voice_raises_with_those_that_exist(folder):
 
 
 def test_no_mandarin_voice_raises(folder):
-    with pytest.raises(UserError, match="Mandarin voice.*received af_three"):
+    with pytest.raises(UserError, match=r"Mandarin voice.*received af_three"):
         without(read_voices(folder), ["zf_one", "zm_two"])
 
 
