@@ -23,7 +23,7 @@ from data_pipeline.text.segmented_text import map_in, processes
 from data_pipeline.text.sentences import sentence_key
 from data_pipeline.text.whole_sentences import whole_sentences
 
-MOST_SENTENCES = 100_000  # of larger texts, so many are drawn; labelling them takes half a minute
+MOST_SENTENCES = 100_000  # drawn from larger texts
 AT_ONCE = 1000
 REPORT_EVERY = 5000
 CANDIDATES = 30  # of which the one that teaches most is said

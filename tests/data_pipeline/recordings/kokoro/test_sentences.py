@@ -1,4 +1,5 @@
 import itertools
+import sys
 from collections import Counter
 
 import pytest
@@ -36,6 +37,15 @@ def test_numbers_are_written_out_as_they_are_said(tmp_path):
     (sentence,) = pool_of(tmp_path, "我2019年去了。\n").sentences
     assert sentence.text == "我二零一九年去了。"
     assert len(sentence.tokens) == 8
+
+
+def test_without_the_extra_sentences_with_digits_are_left_out(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "wetext", None)
+    module._normalizer.cache_clear()
+    pool = pool_of(tmp_path, "我2019年去了。\n我们走吧。\n")
+    module._normalizer.cache_clear()
+    assert [one.text for one in pool.sentences] == ["我们走吧。"]
+    assert "digits" in next(iter(pool.left_out))
 
 
 def test_sentences_that_cannot_be_labelled_are_counted_by_reason(tmp_path):
