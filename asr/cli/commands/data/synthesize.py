@@ -33,7 +33,7 @@ def add_synthesize_arguments(parser: argparse.ArgumentParser) -> None:
     )
     amount.add_argument("--hours", type=float, metavar="HOURS", help="kokoro: of speech, instead of --num")
     parser.add_argument("--seed", type=int, default=1, help="of the random choice of utterances (default: 1)")
-    kokoro = parser.add_argument_group("kokoro", "The same command resumes where it was stopped.")
+    kokoro = parser.add_argument_group("the engine kokoro", "the same command resumes where it was stopped")
     kokoro.add_argument("--model", type=Path, metavar="FILE", help="Kokoro 1.0 as ONNX")
     kokoro.add_argument(
         "--voices", type=Path, metavar="PATH", help="a folder of voices, or a file with all of them"
