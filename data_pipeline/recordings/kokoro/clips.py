@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import io
 import itertools
+import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -123,6 +124,7 @@ class ClipMakers:
 
 def _serve(requests: Iterator[Clip], model: Path, container: Container) -> Iterator[float | str]:
     """Yield "" once the model is loaded, then for each clip its duration, or why it is not speech."""
+    parent = os.getppid()
     kokoro = KokoroModel(model)
     yield ""
     for clip in requests:
@@ -132,6 +134,8 @@ def _serve(requests: Iterator[Clip], model: Path, container: Container) -> Itera
         except UnusableSpeechError as error:
             yield str(error)
             continue
+        if os.getppid() != parent:
+            return  # it was killed, and another command may be making this clip by now
         _write(clip.path, waveform, container)
         yield len(waveform) / SAMPLE_RATE_HZ
 
