@@ -95,8 +95,10 @@ def test_chosen_sentences_have_more_different_syllables_than_random_ones(own):
     assert len(chosen) > 1.15 * len(random)
 
 
-def test_syllables_that_were_said_often_enough_count_no_more():
-    common, rare = Sentence("的的。", ("de5", "de5")), Sentence("的鸟。", ("de5", "niao3"))
-    pool = SentencePool([*(Sentence(f"{n}", ("de5",)) for n in range(200)), common, rare], Counter())
-    texts = [one.text for one in itertools.islice(pool.choose(3), 60)]
-    assert rare.text in texts  # among 202, chosen as soon as it is drawn
+def test_syllables_count_until_they_have_been_said_often_enough():
+    frequent = [Sentence(f"a{number}", ("de5",)) for number in range(400)]
+    rare = [Sentence(f"b{number}", ("niao3",)) for number in range(100)]
+    pool = SentencePool([*frequent, *rare], Counter())
+    first = [one.tokens[0] for one in itertools.islice(pool.choose(3), 200)]
+    assert first[:100].count("niao3") == pytest.approx(50, abs=2)  # as often as the frequent one
+    assert first[100:].count("niao3") < 30  # as often as in the texts
