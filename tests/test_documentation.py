@@ -66,6 +66,7 @@ NOT_RUN = {
     "asr inspect data/thchs30": "needs the download; the demo's manifests are inspected instead",
     "python train.py base --name thchs30": "needs the download",
     "asr prepare librispeech": "needs the corpus; tests/data_pipeline/corpora does this with a small copy",
+    "asr synthesize data/made": "needs a download; tests/asr/cli/test_synthesize.py has a tiny one",
     "asr lm train english.txt": "needs a run of pieces; tests/end_to_end/test_pieces.py has one",
     "asr transcribe runs/english": "needs a run of pieces; tests/end_to_end/test_pieces.py has one",
     "python train.py --name mirrored": "tests/end_to_end/test_train_on_devices.py trains with this engine",

@@ -113,7 +113,7 @@ COMMANDS = (
     Command("pack", "pack recordings into a few large TFRecord files", add_pack_arguments, pack_command),
     Command(
         "synthesize",
-        "synthesize labelled speech with espeak-ng",
+        "synthesize labelled speech with espeak-ng or Kokoro",
         add_synthesize_arguments,
         synthesize_command,
     ),

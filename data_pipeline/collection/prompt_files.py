@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from asr.base.errors import UserError
-from data_pipeline.collection.reading_text import readable_parts
 from data_pipeline.corpora.forms import table
 from data_pipeline.corpora.layout import plain_spaces, text_lines
 from data_pipeline.manifests.manifest import read_manifest
 from data_pipeline.text.manifest_text import SUFFIX as MANIFEST_SUFFIX
+from data_pipeline.text.reading_text import readable_parts
 from data_pipeline.types import Recording
 
 

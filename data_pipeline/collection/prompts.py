@@ -16,12 +16,12 @@ from asr.base.text.units import WORD_BOUNDARY, Unit, unit_of
 from asr.base.text.wording import listed
 from data_pipeline.collection.prompt_files import is_plain_text, written_texts
 from data_pipeline.collection.prompt_order import Candidate, letters_and_pairs, teaching_order, use_of
-from data_pipeline.collection.reading_text import LONGEST_S, reading_time_s
 from data_pipeline.labels.from_text import USUAL
 from data_pipeline.labels.normalization import Normalizer, has_numbers
 from data_pipeline.labels.syllable_use import syllable_use
 from data_pipeline.manifests.left_out import Partition, partition
 from data_pipeline.preparation.labeller import Labeller, ReadingOptions
+from data_pipeline.text.reading_text import LONGEST_S, reading_time_s
 from data_pipeline.text.sentences import sentence_key
 from data_pipeline.types import LeftOut, Recording
 

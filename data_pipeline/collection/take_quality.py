@@ -23,9 +23,9 @@ from asr.audio.noise_level import signal_to_noise_db
 from asr.audio.recording import INT16_SCALE, SAMPLE_RATE_HZ, Waveform
 from asr.audio.speech_level import active_power, frame_powers
 from data_pipeline.collection.prompts import Prompt
-from data_pipeline.collection.reading_text import reading_time_s
 from data_pipeline.collection.take import Take
 from data_pipeline.collection.take_speech import TakeSpeech, speech_of_take
+from data_pipeline.text.reading_text import reading_time_s
 
 MARGIN_S = 0.25  # of the room's noise, kept before and after the speech
 MIN_LEVEL_DBFS = -46.0  # of speech; the demo's and AISHELL's are -33 to -20

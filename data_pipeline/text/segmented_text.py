@@ -149,7 +149,7 @@ def _pieces(source: str) -> Iterator[_TextPiece]:
     is_tagged = False
     for block in read_blocks(source):
         if block.first:
-            spacing, is_tagged = _form_of(block)
+            spacing, is_tagged = form_of(block)
         yield _TextPiece(block.text, spacing, is_tagged, block.num_bytes)
 
 
@@ -172,7 +172,7 @@ def _join(pieces: Sequence[_TextPiece]) -> _TextPiece:
     )
 
 
-def _form_of(block: TextBlock) -> tuple[Spacing, bool]:
+def form_of(block: TextBlock) -> tuple[Spacing, bool]:
     """Return what white space separates in a file, and whether words have part-of-speech tags."""
     sample = unicodedata.normalize("NFKC", block.text[:SAMPLE_CHARS])
     is_tagged = len(TAGGED.findall(sample)) > MIN_TAGGED_SHARE * max(1, len(sample.split()))

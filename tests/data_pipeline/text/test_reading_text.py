@@ -1,6 +1,6 @@
 import pytest
 
-from data_pipeline.collection.reading_text import readable_parts, reading_time_s
+from data_pipeline.text.reading_text import readable_parts, reading_time_s
 
 
 def test_reading_takes_about_three_hanzi_a_second():

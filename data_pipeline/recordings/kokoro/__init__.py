@@ -1,0 +1,1 @@
+"""Speech by Kokoro, a network that reads text in many voices."""

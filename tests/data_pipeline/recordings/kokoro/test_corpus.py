@@ -1,0 +1,287 @@
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers.full_disk import largest_file
+from helpers.kokoro import write_model, write_voices
+from helpers.processes import children_of
+
+from asr.audio.recording import audio_header, read_audio
+from asr.base.errors import UserError
+from asr.base.system.lock import exclusive_lock
+from data_pipeline.labels.from_text import label
+from data_pipeline.manifests.manifest import read_manifest
+from data_pipeline.recordings.kokoro.corpus import COMMAND, KokoroSettings, synthesize_by_kokoro
+
+TEXT = """今天下雨，我没去学校。你呢？我也没去！
+银行行长来了。打开客厅的灯吧。明天早上八点见。
+他买了三斤苹果和两斤梨。这条路通向火车站。
+绿色的裙子很好看。小猫在窗台上睡觉。
+"""
+
+
+@pytest.fixture
+def settings(tmp_path):
+    source = tmp_path / "source"
+    voices = write_voices(source / "voices")
+    (source / "text.txt").write_text(TEXT, encoding="utf-8")
+    return KokoroSettings(write_model(source / "tiny.onnx"), voices, [str(source / "text.txt")])
+
+
+def changed(settings, **values):
+    return KokoroSettings(**{**vars(settings), **values})
+
+
+def without_paths(manifest):
+    return [(u.id, u.text, u.tokens, u.speaker, round(u.duration_s, 3)) for u in read_manifest(manifest)]
+
+
+def test_manifest_describes_the_recordings(settings, tmp_path):
+    made = synthesize_by_kokoro(tmp_path / "out", settings, num_utterances=30)
+    utterances = read_manifest(made.manifest)
+    assert made.manifest == tmp_path / "out" / "manifest.jsonl"
+    assert [u.id for u in utterances] == [f"kokoro-{number:05d}" for number in range(1, 31)]
+    assert made.num_utterances == 30
+    assert made.duration_s == pytest.approx(sum(u.duration_s for u in utterances), abs=0.1)
+    assert len({u.text for u in utterances}) == 10  # all of the text
+    assert len({u.speaker for u in utterances}) > 10
+    assert all(u.speaker.startswith("z") for u in utterances)
+    for utterance in utterances:
+        assert utterance.tokens == label(utterance.text, "syllables")
+        header = audio_header(utterance.audio_path)
+        assert (header.container, header.rate_hz, header.num_channels) == ("OGG", 16000, 1)
+        assert len(read_audio(utterance.audio_path)) / 16000 == pytest.approx(utterance.duration_s, abs=0.01)
+
+
+def test_speeds_differ_by_up_to_a_half(settings, tmp_path):
+    one = tmp_path / "one.txt"
+    one.write_text("今天下雨，我没去学校。", encoding="utf-8")
+    made = synthesize_by_kokoro(tmp_path / "out", changed(settings, texts=[str(one)]), num_utterances=40)
+    durations_s = [u.duration_s for u in read_manifest(made.manifest)]
+    assert 1.3 < max(durations_s) / min(durations_s) < 1.6
+
+
+def test_same_seed_gives_the_same_sound_in_any_folder(settings, tmp_path):
+    folders = {"a": 1, "b": 1, "c": 2}
+    for name, seed in folders.items():
+        synthesize_by_kokoro(tmp_path / name, changed(settings, seed=seed, container="wav"), num_utterances=6)
+    a, b, c = (without_paths(tmp_path / name / "manifest.jsonl") for name in folders)
+    assert a == b != c
+    for path in (tmp_path / "a" / "audio").iterdir():
+        np.testing.assert_array_equal(read_audio(path), read_audio(tmp_path / "b" / "audio" / path.name))
+    assert len(list((tmp_path / "a" / "audio").iterdir())) == 6
+
+
+def test_smaller_number_is_the_beginning_and_a_larger_one_adds(settings, tmp_path):
+    out = tmp_path / "out"
+    made = synthesize_by_kokoro(out, settings, num_utterances=4)
+    small, times = without_paths(made.manifest), {p: p.stat().st_mtime_ns for p in (out / "audio").iterdir()}
+    assert len(times) == 4
+    large = without_paths(synthesize_by_kokoro(out, settings, num_utterances=9).manifest)
+    assert large[:4] == small
+    assert len(large) == 9
+    assert all(path.stat().st_mtime_ns == time for path, time in times.items())
+    assert without_paths(synthesize_by_kokoro(out, settings, num_utterances=4).manifest) == small
+
+
+def test_hours_of_speech_are_made(settings, tmp_path):
+    made = synthesize_by_kokoro(tmp_path / "out", settings, hours=20 / 3600)
+    utterances = read_manifest(made.manifest)
+    assert 20 <= made.duration_s < 20 + utterances[-1].duration_s
+    again = synthesize_by_kokoro(tmp_path / "again", settings, hours=20 / 3600)
+    assert without_paths(again.manifest) == without_paths(made.manifest)
+
+
+def test_progress_counts_utterances_and_the_speech(settings, tmp_path):
+    reports = []
+    synthesize_by_kokoro(tmp_path / "out", settings, num_utterances=3, on_progress=reports.append)
+    last = [report for report in reports if report.task == "synthesizing"]
+    assert [(one.done, one.total) for one in last] == [(1, 3), (2, 3), (3, 3)]
+    assert "s of speech" in last[-1].note
+
+
+def test_excluded_voices_speak_in_no_clip(settings, tmp_path):
+    excluded = ("zf_two", "af_four")
+    made = synthesize_by_kokoro(
+        tmp_path / "out", changed(settings, excluded_voices=excluded), num_utterances=60
+    )
+    speakers = " ".join(u.speaker for u in read_manifest(made.manifest))
+    assert not any(voice in speakers for voice in excluded)
+    assert all(voice in speakers for voice in ("zf_one", "zm_three", "jm_five"))
+
+
+# a process that ends in the middle of its work
+PROGRAM = """
+import os, signal, sys
+from pathlib import Path
+from asr.base.errors import UserError
+from data_pipeline.recordings.kokoro.corpus import KokoroSettings, synthesize_by_kokoro
+from helpers.processes import children_of
+
+def end(work):
+    if work.task == {task!r} and work.done == {done}:
+        {kill}
+
+out, model, voices, text = sys.argv[1:]
+settings = KokoroSettings(Path(model), Path(voices), [text])
+try:
+    synthesize_by_kokoro(Path(out), settings, num_utterances=12, on_progress=end)
+except UserError as error:
+    sys.exit(str(error))
+"""
+KILL_ITSELF = "os.kill(os.getpid(), signal.SIGKILL)"
+KILL_CHILDREN = "[os.kill(child, signal.SIGKILL) for child in children_of(os.getpid())]"
+
+
+def run_until_killed(out, settings, **values):
+    arguments = [out, settings.model, settings.voices, *settings.texts]
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM.format(**values), *map(str, arguments)],
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=300,
+    )
+
+
+@pytest.mark.parametrize(("task", "done"), [("synthesizing", 5), ("reading hanzi", 1), ("reading texts", 0)])
+def test_killed_process_resumes_to_the_same_corpus(settings, tmp_path, task, done):
+    out = tmp_path / "out"
+    killed = run_until_killed(out, settings, task=task, done=done, kill=KILL_ITSELF)
+    assert killed.returncode == -9
+    assert not (out / "manifest.jsonl").exists()
+    before = {path: path.stat().st_mtime_ns for path in out.glob("audio/*.opus")}
+    assert len(before) >= (5 if task == "synthesizing" else 0)
+    resumed = synthesize_by_kokoro(out, settings, num_utterances=12)
+    whole = synthesize_by_kokoro(tmp_path / "whole", settings, num_utterances=12)
+    assert without_paths(resumed.manifest) == without_paths(whole.manifest)
+    assert all(path.stat().st_mtime_ns == time for path, time in before.items())
+
+
+def test_end_of_a_child_is_an_error_that_names_the_remedy(settings, tmp_path):
+    ended = run_until_killed(tmp_path / "out", settings, task="synthesizing", done=2, kill=KILL_CHILDREN)
+    assert ended.returncode == 1
+    assert "SIGKILL" in ended.stderr
+    assert "run the same command again" in ended.stderr
+
+
+def test_no_process_is_left(settings, tmp_path):
+    before = set(children_of(os.getpid()))
+    synthesize_by_kokoro(tmp_path / "out", settings, num_utterances=3)
+    assert set(children_of(os.getpid())) <= before
+
+
+def test_full_disk_raises_and_the_same_call_resumes(settings, tmp_path):
+    settings = changed(settings, container="wav")
+    with largest_file(20_000), pytest.raises(UserError, match=r"cannot write this recording.*free space"):
+        synthesize_by_kokoro(tmp_path / "out", settings, num_utterances=5)
+    assert not list((tmp_path / "out" / "audio").glob("*.wav"))
+    assert synthesize_by_kokoro(tmp_path / "out", settings, num_utterances=5).num_utterances == 5
+
+
+@pytest.mark.parametrize(
+    ("values", "name"),
+    [
+        ({"seed": 2}, "another seed"),
+        ({"container": "wav"}, "another format"),
+        ({"excluded_voices": ["zf_two"]}, "another voices"),
+    ],
+)
+def test_other_settings_in_the_same_folder_raise(settings, tmp_path, values, name):
+    synthesize_by_kokoro(tmp_path / "out", settings, num_utterances=1)
+    with pytest.raises(UserError, match=name):
+        synthesize_by_kokoro(tmp_path / "out", changed(settings, **values), num_utterances=1)
+
+
+def test_other_text_or_model_in_the_same_folder_raises(settings, tmp_path):
+    synthesize_by_kokoro(tmp_path / "out", settings, num_utterances=1)
+    other = write_model(tmp_path / "other.onnx", "tokens")
+    Path(settings.texts[0]).write_text("换了别的句子。", encoding="utf-8")
+    with pytest.raises(UserError, match="another model, texts"):
+        synthesize_by_kokoro(tmp_path / "out", changed(settings, model=other), num_utterances=1)
+
+
+def test_files_may_move_between_two_calls(settings, tmp_path):
+    synthesize_by_kokoro(tmp_path / "out", settings, num_utterances=2)
+    moved = tmp_path / "moved"
+    shutil.copytree(settings.model.parent, moved)
+    elsewhere = changed(
+        settings, model=moved / "tiny.onnx", voices=moved / "voices", texts=[str(moved / "text.txt")]
+    )
+    assert synthesize_by_kokoro(tmp_path / "out", elsewhere, num_utterances=3).num_utterances == 3
+
+
+def test_foreign_manifest_and_damaged_settings_are_kept(settings, tmp_path):
+    (tmp_path / "a").mkdir()
+    (tmp_path / "a" / "manifest.jsonl").write_text("mine")
+    with pytest.raises(UserError, match="exists already"):
+        synthesize_by_kokoro(tmp_path / "a", settings, num_utterances=1)
+    assert (tmp_path / "a" / "manifest.jsonl").read_text() == "mine"
+    (tmp_path / "b").mkdir()
+    (tmp_path / "b" / "synthesis.json").write_text("[")
+    with pytest.raises(UserError, match=r"synthesis\.json: cannot read these settings"):
+        synthesize_by_kokoro(tmp_path / "b", settings, num_utterances=1)
+
+
+def test_second_call_on_a_folder_at_the_same_time_raises(settings, tmp_path):
+    with (
+        exclusive_lock(tmp_path / "out", COMMAND),
+        pytest.raises(UserError, match="another asr synthesize is running"),
+    ):
+        synthesize_by_kokoro(tmp_path / "out", settings, num_utterances=1)
+
+
+def test_silent_voices_are_reported_after_a_few_clips(settings, tmp_path):
+    silent = write_voices(tmp_path / "silent", loudness=0.0)
+    with pytest.raises(UserError, match="none of the first 20 clips is speech"):
+        synthesize_by_kokoro(tmp_path / "out", changed(settings, voices=silent), num_utterances=1000)
+
+
+def test_clips_without_speech_are_left_out_and_counted(settings, tmp_path):
+    write_voices(tmp_path / "source" / "voices", ["zf_one"], loudness=0.0)
+    made = synthesize_by_kokoro(tmp_path / "out", settings, num_utterances=30)
+    assert made.left_out == {"no speech: silence": 30 - made.num_utterances}
+    assert 0 < made.num_utterances < 30
+    assert not any(u.speaker == "zf_one" for u in read_manifest(made.manifest))
+
+
+@pytest.mark.parametrize(
+    ("amount", "seed"),
+    [
+        ({}, 1),
+        ({"num_utterances": 0}, 1),
+        ({"hours": -1}, 1),
+        ({"hours": float("nan")}, 1),
+        ({"hours": 1, "num_utterances": 1}, 1),
+        ({"num_utterances": 1}, -1),
+    ],
+)
+def test_numbers_out_of_range_raise_before_anything_is_written(settings, tmp_path, amount, seed):
+    with pytest.raises(UserError, match=r"`num_utterances` of at least 1|`seed`"):
+        synthesize_by_kokoro(tmp_path / "out", changed(settings, seed=seed), **amount)
+    assert not (tmp_path / "out").exists()
+
+
+def test_broken_model_raises_before_texts_are_read(settings, tmp_path):
+    settings.model.write_text("no model")
+    tasks = []
+    with pytest.raises(UserError, match=r"tiny\.onnx: not a model"):
+        synthesize_by_kokoro(tmp_path / "out", settings, num_utterances=9, on_progress=tasks.append)
+    assert not tasks
+
+
+def test_standard_input_raises_since_it_cannot_be_resumed(settings, tmp_path):
+    with pytest.raises(UserError, match="save the text to a file"):
+        synthesize_by_kokoro(tmp_path / "out", changed(settings, texts=["-"]), num_utterances=1)
+
+
+def test_settings_name_no_path(settings, tmp_path):
+    synthesize_by_kokoro(tmp_path / "out", settings, num_utterances=1)
+    assert str(tmp_path) not in (tmp_path / "out" / "synthesis.json").read_text()
+    assert json.loads((tmp_path / "out" / "synthesis.json").read_text())["engine"] == "kokoro"
