@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from asr.base.errors import UserError
+from asr.base.models.named import named_folder
 from asr.base.registry import FEATURE_KINDS, NETWORKS, SIZED_NETWORKS
 from asr.base.system.files import is_utf8, read_lines
 from asr.base.text.units import read_units
@@ -379,7 +380,7 @@ def _fine_tuning_layers(init_from: str, layers: list[_Layer]) -> list[_Layer]:
 
     Neither a built-in configuration nor that of the other run is the user's own.
     """
-    stored = Path(init_from) / "config.toml"
+    stored = named_folder(init_from) / "config.toml"
     others = {stored.resolve(), *BUILT_IN.resolve().glob("*.toml")}
     own = [layer for layer in layers if Path(layer[0]).resolve() not in others]
     if not stored.is_file():

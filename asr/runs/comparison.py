@@ -87,7 +87,7 @@ def read_runs(directories: Sequence[Path]) -> list[ComparedRun]:
     runs = []
     for letter, name, directory in zip(ascii_uppercase, names, directories, strict=False):
         run = Run.open(directory)
-        origin = read_origin(directory)
+        origin = read_origin(run.directory)
         token = run.token_name()
         runs.append(ComparedRun(letter, name, directory, run.config(), run.metrics(), origin, token))
     return runs
