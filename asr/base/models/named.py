@@ -80,12 +80,11 @@ def default_run() -> str:
     """
     if has_general():
         return GENERAL
-    why = (
-        f"its model `{GENERAL}` is for fine-tuning (train.init_from = {GENERAL})"
-        if BOX.is_file()
-        else "it carries no model"
-    )
-    raise UserError(f"this installation recognizes nothing without a run: {why}; name {EXAMPLES}")
+    if BOX.is_file():
+        why = f'that of this installation is a start for fine-tuning alone (train.init_from = "{GENERAL}")'
+    else:
+        why = "this installation carries none"
+    raise UserError(f"no run is named, and no general model recognizes: {why}; name {EXAMPLES}")
 
 
 def _downloaded(address: str) -> Path:

@@ -1,4 +1,4 @@
-"""Separate the run, which may be left out where the installation carries a general model, from what follows."""
+"""Separate the run from what follows; it may be left out where the installation has a general model."""
 
 from __future__ import annotations
 
@@ -15,23 +15,26 @@ RUN_HELP = (
 )
 
 
-def run_and_rest(given: Sequence[str], num_needed: int, needed: str) -> tuple[str, list[str]]:
+def run_and_rest(given: Sequence[str | None], num_needed: int, needed: str) -> tuple[str, list[str]]:
     """Return the run that the first argument names, or else the general model, and the other arguments.
 
     Args:
-        given: the arguments in their order.
+        given: the arguments in their order; None for those that are missing.
         num_needed: smallest number of arguments besides the run.
         needed: what they are, for the error.
 
     Raises:
         UserError: there is no run, and no general model; or what follows is missing.
     """
-    first, *rest = given
-    if is_named(first) or (len(rest) > num_needed - 1 and not _may_be_left_out(first)):
-        if len(rest) < num_needed:
-            raise UserError(f"{needed}: expected after the run, {first}")
+    words = [word for word in given if word is not None]
+    if len(words) < num_needed:
+        raise UserError(f"{needed}: missing; --help shows how to use this command")
+    first, *rest = words
+    if is_named(first) and len(rest) < num_needed:
+        raise UserError(f"{needed}: expected after the run, {first}")
+    if is_named(first) or (len(rest) >= num_needed and not _may_be_left_out(first)):
         return first, rest
-    return default_run(), list(given)
+    return default_run(), words
 
 
 def _may_be_left_out(first: str) -> bool:

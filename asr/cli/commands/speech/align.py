@@ -17,14 +17,16 @@ logger = logging.getLogger(__name__)
 
 def add_align_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("run", metavar="[RUN]", help=RUN_HELP)
-    parser.add_argument("audio", metavar="AUDIO", help="a recording of any rate, container and length")
+    run = parser.add_argument("run", metavar="[RUN]", help=RUN_HELP)
+    audio = parser.add_argument(
+        "audio", metavar="AUDIO", help="a recording of any rate, container and length"
+    )
     text = parser.add_argument(
         "text",
         metavar="TEXT",
         help="the transcript, or a UTF-8 file that contains it: hanzi, or tokens separated by spaces",
     )
-    text.required = False  # it is the second argument where the run is left out
+    run.required = audio.required = text.required = False  # see `run_and_rest`
     parser.add_argument(
         "--out",
         type=Path,
@@ -41,8 +43,9 @@ def add_align_arguments(parser: argparse.ArgumentParser) -> None:
 
 def align_command(arguments: argparse.Namespace) -> int:
     """Align one recording and return the exit status."""
-    given = [one for one in (arguments.run, arguments.audio, arguments.text) if one is not None]
-    run, (audio, words) = run_and_rest(given, 2, "AUDIO TEXT")
+    run, audio, words = arguments.run, arguments.audio, arguments.text
+    if words is None:
+        run, (audio, words) = run_and_rest([run, audio], 2, "AUDIO TEXT")
     outs = [(path, _format_of(path, arguments.format)) for path in arguments.out]
     if Path(audio).resolve() in {path.resolve() for path, _ in outs}:
         raise UserError(f"--out {audio}: is the recording itself; choose another file")

@@ -28,14 +28,14 @@ if TYPE_CHECKING:
 
 def add_transcribe_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("run", metavar="[RUN]", help=RUN_HELP)
+    run = parser.add_argument("run", metavar="[RUN]", help=RUN_HELP)
     files = parser.add_argument(
         "files",
         nargs="+",
         metavar="FILE",
         help="audio of any rate and container, a folder, or - for standard input",
     )
-    files.required = False  # a single argument may be the recording, see `run_and_rest`
+    run.required = files.required = False  # see `run_and_rest`
     parser.add_argument(
         "--format",
         choices=FORMATS,
