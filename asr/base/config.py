@@ -271,10 +271,11 @@ class TrainConfig:
     # Decay of an exponential moving average of the weights, such as 0.999; the average is evaluated and kept
     # to decode with. 0 for the weights themselves.
     ema_decay: Annotated[float, Range(0.0, 0.999999)] = 0.0
-    # Start from the weights of another run, "runs/other": layers that match are copied, the rest are listed.
-    # [features] and [model] are then that run's, and augmentation, learning rate, epochs, weight decay and
-    # flat start suit fine-tuning, except for the settings in your own file and those after `--set`. Its
-    # weights are epoch 0: an epoch with more errors on dev is not chosen.
+    # Start from the weights of another run, "runs/other", of a model file, "NAME.polyphone", of one at an
+    # address, or of the model "general", if the installation carries it: layers that match are copied, the
+    # rest are listed. [features] and [model] are then the other run's, and augmentation, learning rate,
+    # epochs, weight decay and flat start suit fine-tuning, except for the settings in your own file and those
+    # after `--set`. Its weights are epoch 0: an epoch with more errors on dev is not chosen.
     init_from: str = ""
     # Names of layers that are not trained, separated by commas; * is a wildcard: "stage0, stage1/*".
     freeze: str = ""

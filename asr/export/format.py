@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from asr.base.errors import UserError
-from asr.base.system.files import refuse_existing, whole_folder
+from asr.base.system.files import cannot_write, refuse_existing, whole_folder
 from asr.model.logit_difference import LARGEST_LOGIT_DIFFERENCE
 
 if TYPE_CHECKING:
@@ -176,9 +176,13 @@ class Format:
             with whole_folder(target, "exported model") as folder:
                 yield folder
             return
-        with tempfile.TemporaryDirectory(prefix="polyphone-") as hidden:
-            yield Path(hidden)
-            self.pack(Path(hidden), target)
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as hidden:
+                yield Path(hidden)
+                self.pack(Path(hidden), target)
+        except OSError as error:
+            raise cannot_write(target, "model file", error) from None
 
     def refuse_target(self, target: Path) -> None:
         """Raise a UserError if something of that name exists, or a file needs another suffix."""

@@ -77,8 +77,8 @@ class Run:
         """Open an existing run, or a model file in place of one.
 
         Args:
-            named: a directory, a model file, its address, or the name of a model that the installation
-                carries; None for the one that recognizes. See `asr.base.models.named`.
+            named: a directory, a model file, its address, or `general`; None for `general`, if it recognizes.
+                See `asr.base.models.named`.
 
         Raises:
             UserError: the directory contains no run, or the model cannot be used.

@@ -64,7 +64,7 @@ def is_named(text: str) -> bool:
 
 
 def has_general(recognizes: bool = True) -> bool:
-    """Return whether this installation carries a general model.
+    """Return whether this installation carries the model `general`.
 
     Args:
         recognizes: whether it is to recognize speech as it is; False for one that may only be fine-tuned.
@@ -81,10 +81,10 @@ def default_run() -> str:
     if has_general():
         return GENERAL
     if BOX.is_file():
-        why = f'that of this installation is a start for fine-tuning alone (train.init_from = "{GENERAL}")'
+        why = f'its model `{GENERAL}` is a start for fine-tuning alone (train.init_from = "{GENERAL}")'
     else:
-        why = "this installation carries none"
-    raise UserError(f"no run is named, and no general model recognizes: {why}; name {EXAMPLES}")
+        why = f"it carries no model `{GENERAL}`"
+    raise UserError(f"no run is named, which this installation needs: {why}; name {EXAMPLES}")
 
 
 def _downloaded(address: str) -> Path:

@@ -1,4 +1,4 @@
-"""Separate the run from what follows; it may be left out where the installation has a general model."""
+"""Separate the run from what follows; it may be left out where the installation carries `general`."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from asr.base.models.named import default_run, has_general, is_named
 from asr.transcription.files import STANDARD_INPUT
 
 RUN_HELP = (
-    "a run directory, such as runs/demo, a model file, or its address (default: the general model, if this "
-    "installation carries one)"
+    "a run directory, such as runs/demo, a model file, or its address (default: the model `general`, if this "
+    "installation carries it)"
 )
 
 
 def run_and_rest(given: Sequence[str | None], num_needed: int, needed: str) -> tuple[str, list[str]]:
-    """Return the run that the first argument names, or else the general model, and the other arguments.
+    """Return the run that the first argument names, or else `general`, and the other arguments.
 
     Args:
         given: the arguments in their order; None for those that are missing.
@@ -24,7 +24,7 @@ def run_and_rest(given: Sequence[str | None], num_needed: int, needed: str) -> t
         needed: what they are, for the error.
 
     Raises:
-        UserError: there is no run, and no general model; or what follows is missing.
+        UserError: there is no run, and no model `general`; or what follows is missing.
     """
     words = [word for word in given if word is not None]
     if len(words) < num_needed:
@@ -38,5 +38,5 @@ def run_and_rest(given: Sequence[str | None], num_needed: int, needed: str) -> t
 
 
 def _may_be_left_out(first: str) -> bool:
-    """Return whether the first argument is a recording, so that the general model is meant."""
+    """Return whether the first argument is a recording, so that `general` is meant."""
     return has_general() and (first == STANDARD_INPUT or Path(first).exists())

@@ -25,7 +25,7 @@ DESCRIPTION = (
 def add_export_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.description = DESCRIPTION
-    parser.add_argument("run", help="a run directory, such as runs/demo, or a model file")
+    parser.add_argument("run", help="a run directory, such as runs/demo, a model file, or its address")
     parser.add_argument(
         "out", type=Path, metavar="OUT", help="the folder to make, or the model file, NAME.polyphone"
     )

@@ -132,7 +132,7 @@ def test_without_a_model_in_the_box_each_name_of_it_is_an_error(tmp_path, monkey
     assert not has_general()
     with pytest.raises(UserError, match="this installation carries no model of that name"):
         named_folder("general")
-    with pytest.raises(UserError, match="this installation carries none; name a run's directory"):
+    with pytest.raises(UserError, match="it carries no model `general`; name a run's directory"):
         default_run()
     with pytest.raises(UserError, match="carries no model"):
         load_config("demo", overrides=["train.init_from=general"])
