@@ -54,7 +54,7 @@ def small(exported_file):
 
 @pytest.fixture(scope="module")
 def for_tuning(separable_run, tmp_path_factory):
-    """Return a file for fine-tuning alone that the command makes of a run with an evaluation and a decoder."""
+    """Return a file for fine-tuning alone, made by the command of a run with an evaluation and a decoder."""
     folder = tmp_path_factory.mktemp("tuning")
     shutil.copytree(separable_run, folder / "run")
     save_settings(folder / "run" / "decoder.toml", DecoderSettings(beam=7))
