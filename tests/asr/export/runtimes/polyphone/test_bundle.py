@@ -5,6 +5,7 @@ import shutil
 import subprocess
 import sys
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -18,7 +19,9 @@ from asr.base.decoder_settings import DecoderSettings, save_settings
 from asr.base.errors import UserError
 from asr.base.models import named
 from asr.base.system.cache import cache_folder
-from asr.cli.main import main
+from asr.cli.commands.data import record
+from asr.cli.commands.speech import serve
+from asr.cli.main import main, make_parser
 from asr.evaluation.record_files import report_path
 from asr.export import Card, export
 from asr.export.exporting import format_of
@@ -193,6 +196,26 @@ def test_general_model_is_the_default_of_programs_and_commands(
     assert main(["align", clip, text]) == 0
     assert main(["transcribe", "runs/nothing", clip]) == 2
     assert "runs/nothing: no run here" in capsys.readouterr().err
+    for words in (["serve"], ["serve", str(small)]):
+        recognizer, name = serve._recognizer(make_parser().parse_args(words))
+        assert name == "small"
+        assert recognizer.transcribe(clip).text == expected
+
+
+def test_takes_are_checked_by_the_general_model_and_training_begins_from_it(
+    small, clips, monkeypatch, tmp_path
+):
+    assert record._check(None, "syllables") is None
+    monkeypatch.setattr(named, "BOX", small)
+    check = record._check(None, "syllables")
+    assert check(
+        Path(clips[0].audio_path), clips[0].tokens
+    )  # of random weights: it recognizes other syllables
+    assert record._check(None, "characters") is None
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs/demo/checkpoints").mkdir(parents=True)
+    commands = record._next_commands(Path("data/voice"), "syllables", None, ("train", "dev"))
+    assert "train.init_from=general" in commands["train"]
 
 
 def test_model_for_fine_tuning_alone_recognizes_only_where_it_is_named(
