@@ -71,7 +71,7 @@ def test_compressed_members_are_refused_before_they_are_decompressed(tmp_path):
     bomb = weights_of(kernel=np.zeros(1_000_000, np.float32))
     path = write_members(tmp_path / "bomb.polyphone", members_of(bomb), zipfile.ZIP_DEFLATED)
     assert path.stat().st_size < 20_000
-    refused(path, "compressed")
+    refused(path, "model.json is compressed")
 
 
 def test_compressed_weights_within_a_stored_member_are_refused(tmp_path):

@@ -53,11 +53,13 @@ def test_address_with_a_digest_is_downloaded_once(content):
 def test_digest_is_read_beside_an_address_without_one(content):
     files = {"/small.polyphone": content, "/small.polyphone.sha256": digest_line(content)}
     with served(files) as server:
-        named_folder(f"{server.address}/small.polyphone?download=true")
+        address = f"{server.address}/small.polyphone?download=true"
+        folder = named_folder(address)
         assert [path for path, _ in server.asked] == [
             "/small.polyphone.sha256?download=true",
             "/small.polyphone?download=true",
         ]
+    assert named_folder(address) == folder  # without the server
 
 
 def test_interrupted_download_resumes_where_it_broke_off(content):
