@@ -6,6 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from asr.base.models.model_file import FORMAT, SUFFIX
 from asr.base.registry import EXPORT_FORMATS
 from asr.export.exporting import DEFAULT_FORMAT, ParityError, export, format_of
 from asr.export.format import Card
@@ -33,8 +34,7 @@ def add_export_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--format",
         choices=list(EXPORT_FORMATS),
-        default=DEFAULT_FORMAT,
-        help=f"{formats} (default: {DEFAULT_FORMAT})",
+        help=f"{formats} (default: {DEFAULT_FORMAT}, or polyphone if OUT ends in {SUFFIX})",
     )
     parser.add_argument(
         "--quantize",
@@ -72,7 +72,7 @@ def export_command(arguments: argparse.Namespace) -> int:
             exported = export(
                 arguments.run,
                 arguments.out,
-                arguments.format,
+                arguments.format or (FORMAT if arguments.out.suffix == SUFFIX else DEFAULT_FORMAT),
                 quantize=arguments.quantize,
                 manifest=arguments.manifest,
                 clips=arguments.clips,

@@ -176,7 +176,7 @@ def test_commands_use_a_model_file_in_a_process_of_their_own(small, separable_ru
 
 def output_of(*words):
     command = [sys.executable, "-m", "asr", *words]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=LIMIT_S, check=False)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=5 * LIMIT_S, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
