@@ -45,6 +45,8 @@ def named_folder(named: str | Path) -> Path:
         return unpacked(_downloaded(str(named)))
     if path.is_file():
         return unpacked(path)
+    if path.suffix == SUFFIX and not path.exists():
+        raise UserError(f"{path}: no such model file; name {EXAMPLES}")
     if str(named) != GENERAL or (path / "config.toml").exists():
         return path
     if not BOX.is_file():

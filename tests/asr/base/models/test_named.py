@@ -39,6 +39,8 @@ def test_directory_is_itself_and_a_file_is_unpacked(tmp_path, content):
     assert Run.open(tmp_path / "small.polyphone").is_model_file
     with pytest.raises(UserError, match="no run here"):
         Run.open(tmp_path)
+    with pytest.raises(UserError, match="no such model file"):
+        Run.open(tmp_path / "missing.polyphone")
 
 
 def test_address_with_a_digest_is_downloaded_once(content):
