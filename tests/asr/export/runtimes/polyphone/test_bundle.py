@@ -205,6 +205,7 @@ def test_general_model_is_the_default_of_programs_and_commands(
 def test_takes_are_checked_by_the_general_model_and_training_begins_from_it(
     small, clips, monkeypatch, tmp_path
 ):
+    monkeypatch.setattr(named, "BOX", tmp_path / "none.polyphone")
     assert record._check(None, "syllables") is None
     monkeypatch.setattr(named, "BOX", small)
     check = record._check(None, "syllables")
