@@ -14,6 +14,7 @@ MAX_NAMES = 14  # modules, data and folders of one folder
 LIGHT = [
     "asr",
     "asr.base.config",
+    "asr.base.models.named",
     "asr.base.system.lock",
     "asr.base.vocabulary",
     "asr.cli.main",
@@ -28,6 +29,7 @@ LIGHT = [
     "asr.export.format",
     "asr.export.runtimes.onnx.format",
     "asr.export.runtimes.onnx.recognizer",
+    "asr.export.runtimes.polyphone.format",
     "asr.export.runtimes.sherpa.format",
     "asr.export.worker",
     "asr.model.devices",

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from asr.base.errors import UserError
+from asr.base.models.named import named_folder
 from asr.base.registry import FEATURE_KINDS, NETWORKS, SIZED_NETWORKS
 from asr.base.system.files import is_utf8, read_lines
 from asr.base.text.units import read_units
@@ -272,10 +273,11 @@ class TrainConfig:
     # Decay of an exponential moving average of the weights, such as 0.999; the average is evaluated and kept
     # to decode with. 0 for the weights themselves.
     ema_decay: Annotated[float, Range(0.0, 0.999999)] = 0.0
-    # Start from the weights of another run, "runs/other": layers that match are copied, the rest are listed.
-    # [features] and [model] are then that run's, and augmentation, learning rate, epochs, weight decay and
-    # flat start suit fine-tuning, except for the settings in your own file and those after `--set`. Its
-    # weights are epoch 0: an epoch with more errors on dev is not chosen.
+    # Start from the weights of another run, "runs/other", of a model file, "NAME.polyphone", of one at an
+    # address, or of the model "general", if the installation carries it: layers that match are copied, the
+    # rest are listed. [features] and [model] are then the other run's, and augmentation, learning rate,
+    # epochs, weight decay and flat start suit fine-tuning, except for the settings in your own file and those
+    # after `--set`. Its weights are epoch 0: an epoch with more errors on dev is not chosen.
     init_from: str = ""
     # Names of layers that are not trained, separated by commas; * is a wildcard: "stage0, stage1/*".
     freeze: str = ""
@@ -381,7 +383,7 @@ def _fine_tuning_layers(init_from: str, layers: list[_Layer]) -> list[_Layer]:
 
     Neither a built-in configuration nor that of the other run is the user's own.
     """
-    stored = Path(init_from) / "config.toml"
+    stored = named_folder(init_from) / "config.toml"
     others = {stored.resolve(), *BUILT_IN.resolve().glob("*.toml")}
     own = [layer for layer in layers if Path(layer[0]).resolve() not in others]
     if not stored.is_file():

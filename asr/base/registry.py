@@ -40,6 +40,7 @@ EXPORT_FORMATS: Parts = {
     "sherpa": "asr.export.runtimes.sherpa.format:SHERPA",
     "litert": "asr.export.runtimes.litert.format:LITERT",
     "saved_model": "asr.export.runtimes.saved_model.format:SAVED_MODEL",
+    "polyphone": "asr.export.runtimes.polyphone.format:POLYPHONE",
 }
 
 

@@ -62,7 +62,7 @@ def average_run(
 
     if best < 2:
         raise UserError(f"`best={best}`: expected 2 or more epochs to average")
-    original = Run.open(Path(run))
+    original = Run.open(run)
     target = Path(out) if out else _beside(Path(run), best)
     refuse_existing(target)
     average = average_best(original, best)

@@ -23,6 +23,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asr.base.decoder_settings import DecoderSettings
+from asr.base.errors import UserError
 from asr.base.text.wording import counted
 from asr.base.types import EditCounts, Logits, Utterance
 from asr.base.vocabulary import Vocabulary
@@ -300,7 +301,12 @@ def tune_decoder(
 
     choice.require_language_model()
     start_devices()
-    opened = Run.open(Path(run))
+    opened = Run.open(run)
+    if opened.is_model_file:
+        raise UserError(
+            f"{run}: a model file is not changed; tune the run that it was exported from, or choose the "
+            "decoder in each command (`decoder`)"
+        )
     # an absolute path is found from any working directory
     lm_path = Path(choice.settings.language_model).resolve()
     settings = dataclasses.replace(choice.settings, language_model=str(lm_path))

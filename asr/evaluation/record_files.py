@@ -27,10 +27,11 @@ class EarlierEvaluation(NamedTuple):
 def report_path(run: Run, manifest: Path, decoder: Settings, name: str | None = None) -> Path:
     """Return the path of the report on a manifest; the record is saved as JSON beside it.
 
-    It is named by folder, manifest and decoder, because many corpora have a `test.jsonl`.
+    It is in the run's directory; those of a model file are in the working directory, in NAME-reports. It is
+    named by folder, manifest and decoder, because many corpora have a `test.jsonl`.
 
     Args:
-        run: whose directory contains the report.
+        run: which is evaluated.
         manifest: of the set.
         decoder: its settings.
         name: replaces the decoder's name in the file's name.
@@ -41,7 +42,7 @@ def report_path(run: Run, manifest: Path, decoder: Settings, name: str | None = 
     if name is not None and not re.fullmatch(r"[\w.+-]+", name):
         raise UserError(f"`name`: expected letters, digits and . _ + -, such as beam64, received {name!r}")
     parts = ["report", manifest.resolve().parent.name, manifest.stem, name or decoder_name(decoder)]
-    return run.directory / ("-".join(filter(None, parts)) + ".html")
+    return (run.reports or run.directory) / ("-".join(filter(None, parts)) + ".html")
 
 
 def refuse_other_evaluation(path: Path, manifest: Path, decoder: Settings) -> None:

@@ -80,7 +80,7 @@ def evaluate(
     from asr.evaluation.evaluator import Evaluator
     from asr.transcription.recognizer import Recognizer
 
-    opened, manifest = Run.open(Path(run)), Path(manifest)
+    opened, manifest = Run.open(run), Path(manifest)
     choice = choice or DecoderChoice(opened.decoder_settings())
     recognizer = Recognizer.trained(opened, choice, on, on_progress)
     data, num_left_out = evaluation_data(manifest, recognizer.vocabulary, on_progress)

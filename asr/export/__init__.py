@@ -9,5 +9,6 @@ print(exported.parity.max_logit_difference)
 from __future__ import annotations
 
 from asr.export.exporting import Exported, ParityError, export
+from asr.export.format import Card
 
-__all__ = ["Exported", "ParityError", "export"]
+__all__ = ["Card", "Exported", "ParityError", "export"]

@@ -8,10 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from asr.base.errors import UserError
 from asr.base.registry import EXPORT_FORMATS, load_part
-from asr.base.system.files import refuse_existing, whole_folder
 from asr.base.text.wording import listed
 from asr.base.work import OnProgress, ignore_progress
-from asr.export.format import Bounds, Format, Settings, TrainedModel
+from asr.export.format import Bounds, Card, Format, Settings, TrainedModel
 
 if TYPE_CHECKING:
     from asr.evaluation.evaluator import EvaluationData
@@ -26,7 +25,7 @@ class Exported:
     """What an export made.
 
     Attributes:
-        folder: the folder.
+        folder: the folder, or the file of a format that has one.
         format: name of its format.
         parity: how the exported model compares with the trained one.
         bounds: how far it may be from it.
@@ -60,17 +59,19 @@ def export(
     quantize: str = "",
     manifest: str | Path | None = None,
     clips: int | None = None,
+    card: Card | None = None,
     on_progress: OnProgress = ignore_progress,
 ) -> Exported:
     """Export the chosen epoch of a run, and compare what was exported with it.
 
     Args:
-        run: directory of the run.
-        out: the folder to make; it is complete, or not there.
+        run: directory of the run, or a model file.
+        out: the folder to make, or the file, NAME.polyphone; it is complete, or not there.
         format: a name in `asr.base.registry.EXPORT_FORMATS`.
-        quantize: "int8" for a smaller model, where the format has it; "" for float32.
+        quantize: "int8" or "float16" for a smaller model, where the format has it; "" for float32.
         manifest: clips to compare on; None for the run's test set.
         clips: number of clips to compare on, evenly spread over the set; None for all.
+        card: what the publisher says about a model file.
         on_progress: receives the progress of checking the clips and of the comparison.
 
     Raises:
@@ -78,17 +79,19 @@ def export(
         UserError: there is no trained run, the format does not exist or cannot take the model, a package is
             missing, no clip can be read, or the folder exists or cannot be written.
     """
-    made, target, settings = format_of(format), Path(out), Settings(quantize)
+    made, target, settings = format_of(format), Path(out), Settings(quantize, card or Card())
     bounds = made.bounds_of(format, quantize)
+    if card is not None and not made.suffix:
+        raise UserError(f"`card`: expected none for the format {format}, which has no card; leave it out")
     if clips is not None and clips < 1:
         raise UserError(f"`clips`: expected 1 or more, received {clips}")
-    refuse_existing(target)
+    made.refuse_target(target)
     made.require_packages()
-    trained, data, path = _trained_model(Path(run), manifest, clips, on_progress)
+    trained, data, path = _trained_model(run, manifest, clips, on_progress)
     from asr.export.about import write_about
     from asr.export.comparison import ExportedFolder, measure
 
-    with whole_folder(target, "exported model") as folder:
+    with made.folder_for(target) as folder:
         written = made.write(trained, folder, settings)
         about: dict[str, Any] = {"format": format, "quantize": quantize, **trained.about, **written.about}
         write_about(folder, about)
@@ -114,12 +117,12 @@ def format_of(name: str) -> Format:
 
 
 def _trained_model(
-    directory: Path, manifest: str | Path | None, clips: int | None, on_progress: OnProgress
+    named: str | Path, manifest: str | Path | None, clips: int | None, on_progress: OnProgress
 ) -> tuple[TrainedModel, EvaluationData, Path]:
     """Return a run's model, the clips to compare on, and the path of their manifest."""
     from asr.runs.run import Run
 
-    run = Run.open(directory)
+    run = Run.open(named)
     run.chosen_checkpoint()
     path = _manifest(run, manifest)
     from asr.model.devices import start_devices

@@ -6,13 +6,16 @@ does the rest: the folder gets its name only after its outputs were compared wit
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
-from collections.abc import Callable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from asr.base.errors import UserError
+from asr.base.system.files import cannot_write, refuse_existing, whole_folder
 from asr.model.logit_difference import LARGEST_LOGIT_DIFFERENCE
 
 if TYPE_CHECKING:
@@ -70,14 +73,30 @@ class Bounds:
     time_difference_s: float = 0.2
 
 
+class Card(NamedTuple):
+    """What its publisher says about a model, in formats that have a card.
+
+    Attributes:
+        licence: of the weights, such as "CC BY-SA 4.0".
+        text: in Markdown: from whom it learned, what it cannot do.
+        recognizes: whether it recognizes speech as it is; else it is a start for fine-tuning alone.
+    """
+
+    licence: str = ""
+    text: str = ""
+    recognizes: bool = True
+
+
 class Settings(NamedTuple):
     """The settings of an export that concern the format.
 
     Attributes:
         quantize: name of a quantization; empty for none.
+        card: what the publisher says.
     """
 
     quantize: str = ""
+    card: Card = Card()
 
 
 class Written(NamedTuple):
@@ -136,6 +155,8 @@ class Format:
         extra: extra of the installation that contains them.
         bounds: what is checked.
         quantizations: names that `quantize` may have, each with what is checked then.
+        suffix: of the file, where the export is one file; empty for a folder.
+        pack: called with the written folder and the path of the file, where the export is one file.
     """
 
     about: str
@@ -145,6 +166,29 @@ class Format:
     extra: str = ""
     bounds: Bounds = Bounds()
     quantizations: Mapping[str, Bounds] | None = None
+    suffix: str = ""
+    pack: Callable[[Path, Path], None] | None = None
+
+    @contextlib.contextmanager
+    def folder_for(self, target: Path) -> Iterator[Path]:
+        """Make the folder to write to; the target is complete when the block ends, or not there."""
+        if self.pack is None:
+            with whole_folder(target, "exported model") as folder:
+                yield folder
+            return
+        try:
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as hidden:
+                yield Path(hidden)
+                self.pack(Path(hidden), target)
+        except OSError as error:
+            raise cannot_write(target, "model file", error) from None
+
+    def refuse_target(self, target: Path) -> None:
+        """Raise a UserError if something of that name exists, or a file needs another suffix."""
+        refuse_existing(target)
+        if target.suffix != self.suffix and self.suffix:
+            raise UserError(f"`out={target}`: expected a name that ends in {self.suffix}; name it so")
 
     def require_packages(self) -> None:
         """Raise a UserError that names the extra if a package is missing."""

@@ -12,7 +12,7 @@ from asr.base.text.wording import percent, short_number, short_percent
 from asr.pages.charts import Chart, ChartLine, line_chart
 from asr.pages.page import write_page
 from asr.runs.comparison import ComparedRun, best_runs, differing, results_of, results_of_run, settings_of
-from asr.runs.origin import ImportOrigin
+from asr.runs.origin import ImportOrigin, ModelFileOrigin
 from asr.runs.progress import EpochMetrics
 
 NUM_COLOURS = 6  # of the stylesheet; runs from the seventh on share them, and differ by their letters
@@ -61,7 +61,8 @@ class _Card:
 
 def _card(run: ComparedRun, leads: bool) -> _Card:
     figures = results_of_run(run)
-    about = figures["epochs"] if isinstance(run.origin, ImportOrigin) else f"{figures['epochs']} epochs"
+    is_foreign = isinstance(run.origin, ImportOrigin | ModelFileOrigin)
+    about = figures["epochs"] if is_foreign else f"{figures['epochs']} epochs"
     if run.dev_error is not None:
         epochs = f", at epoch {run.best.epoch}" if run.best else ""
         if run.chosen and run.chosen != run.best:

@@ -148,7 +148,7 @@ def read_checkpoint(path: Path, parts: Sequence[str] = ("model", "ema", "seed", 
         with np.load(path) as stored:
             about = json.loads(stored["about"].tobytes())
             names = [name for name in about["arrays"] if name.split("/")[0] in parts]
-            arrays = {name: stored[name] for name in names}
+            arrays = {name: _widened(stored[name]) for name in names}
             progress = _progress_of(path, about["progress"])
     except UserError:
         raise
@@ -181,6 +181,11 @@ def _progress_of(path: Path, record: Any) -> Progress:
             f"{path}: written by another version of Polyphone ({error}); resume with that version, or start "
             f"a new run from these weights by train.init_from={path.parent.parent}"
         ) from None
+
+
+def _widened(array: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """Return the weights of a smaller model file (`--quantize float16`) as those of a run are."""
+    return array.astype(np.float32) if array.dtype == np.float16 else array
 
 
 def _copy(variable: Any) -> npt.NDArray[Any]:

@@ -95,7 +95,7 @@ def read_runs(directories: Sequence[Path]) -> list[ComparedRun]:
                 directory,
                 run.config(),
                 run.metrics(),
-                read_origin(directory),
+                read_origin(run.directory),
                 run.token_name(),
                 run.start_error(),
             )

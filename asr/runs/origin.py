@@ -2,6 +2,7 @@
 
 runs/demo-average5/average.json   an average of the epochs of another run
 runs/asrt/import.json             weights of another program
+general/model.json                weights of a model file
 
 Such a run decodes like any other, and cannot be resumed: it has no optimizer.
 """
@@ -19,6 +20,7 @@ import numpy.typing as npt
 
 from asr.base.config import Config
 from asr.base.errors import UserError
+from asr.base.models.model_file import ABOUT
 from asr.base.system.files import whole_file, whole_folder
 from asr.base.vocabulary import Vocabulary
 from asr.runs.checkpoint import write_weights
@@ -104,8 +106,46 @@ class ImportOrigin:
         return f"from the {self.network} of {self.program} in {self.weights}"
 
 
-Origin: TypeAlias = AverageOrigin | ImportOrigin
-ORIGINS: tuple[type[AverageOrigin] | type[ImportOrigin], ...] = (AverageOrigin, ImportOrigin)
+@dataclass(frozen=True)
+class ModelFileOrigin:
+    """Which run the weights of a model file are from.
+
+    Attributes:
+        run: its name.
+        dev_error: its dev error rate; None if it is not known.
+    """
+
+    FILE: ClassVar = ABOUT
+    STATE: ClassVar = "model file"
+    REMEDY: ClassVar = "unpack it again"
+
+    run: str
+    dev_error: float | None = None
+
+    @classmethod
+    def from_json(cls, record: Any) -> ModelFileOrigin:
+        """Return the origin of a parsed file.
+
+        Raises:
+            ValueError, TypeError, KeyError: the file was not written by `asr export`.
+        """
+        dev_error = record["dev_error_rate"]
+        return cls(str(record["run"]), None if dev_error is None else float(dev_error))
+
+    def summary(self) -> str:
+        """Return what the run is."""
+        return "model file"
+
+    def describe(self) -> str:
+        """Return a description such as "of the run demo"."""
+        return f"of the run {self.run}"
+
+
+Origin: TypeAlias = AverageOrigin | ImportOrigin | ModelFileOrigin
+ORIGINS: tuple[type[AverageOrigin] | type[ImportOrigin] | type[ModelFileOrigin], ...] = (
+    *(AverageOrigin, ImportOrigin),
+    ModelFileOrigin,
+)
 
 
 def write_run(

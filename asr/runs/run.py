@@ -29,6 +29,7 @@ from pathlib import Path
 from asr.base.config import BEFORE_THEIR_KEYS, Config, dump_config, load_config
 from asr.base.decoder_settings import DecoderSettings, load_settings
 from asr.base.errors import UserError
+from asr.base.models.named import default_run, named_folder
 from asr.base.system.files import read_lines, whole_file
 from asr.base.types import Utterance
 from asr.base.vocabulary import Vocabulary
@@ -39,9 +40,15 @@ CHECKPOINT_NAME = re.compile(r"epoch-(\d+)(?:-batch-(\d+))?\.npz")
 
 @dataclass(frozen=True)
 class Run:
-    """A run directory and its files."""
+    """A run directory and its files.
+
+    Attributes:
+        directory: the directory; of a model file, it is in the cache.
+        reports: folder of the reports of `asr evaluate`; None for the directory.
+    """
 
     directory: Path
+    reports: Path | None = None
 
     @classmethod
     def create(cls, directory: Path, config: Config, vocabulary: Vocabulary) -> Run:
@@ -66,15 +73,27 @@ class Run:
             )
 
     @classmethod
-    def open(cls, directory: Path) -> Run:
-        """Open an existing run.
+    def open(cls, named: str | Path | None = None) -> Run:
+        """Open an existing run, or a model file in place of one.
+
+        Args:
+            named: a directory, a model file, its address, or `general`; None for `general`, if it recognizes.
+                See `asr.base.models.named`.
 
         Raises:
-            UserError: the directory contains no run.
+            UserError: the directory contains no run, or the model cannot be used.
         """
+        named = default_run() if named is None else named
+        directory = named_folder(named)
         if not Run(directory).exists:
             raise UserError(f"{directory}: no run here (no config.toml); `asr train` creates runs in runs/")
-        return cls(directory)
+        is_folder = directory == Path(named)
+        return cls(directory, None if is_folder else Path(f"{directory.name}-reports"))
+
+    @property
+    def is_model_file(self) -> bool:
+        """Return whether the run is a model file, which is not to be changed."""
+        return self.reports is not None
 
     @property
     def exists(self) -> bool:

@@ -112,7 +112,7 @@ def with_parent_tokens(vocabulary: Vocabulary, config: Config) -> Vocabulary:
     """
     if not config.train.init_from or config.data.vocabulary != "auto" or vocabulary.unit == "pieces":
         return vocabulary
-    parent = Run.open(Path(config.train.init_from)).vocabulary()
+    parent = Run.open(config.train.init_from).vocabulary()
     if unit_of(parent.tokens) != unit_of(vocabulary.tokens):
         return vocabulary
     both = Vocabulary(dict.fromkeys([*parent.tokens[1:], *vocabulary.tokens[1:]]))

@@ -142,7 +142,7 @@ def resume(
                 f"{', '.join(SET_ON_RESUME)} and, when it is finished, {MORE_EPOCHS}; to continue from its "
                 f"weights with others, start another run with train.init_from={run} and another `name`"
             )
-    old = Run.open(Path(run))
+    old = Run.open(run)
     if origin := read_origin(old.directory):
         raise UserError(
             f"{old.directory}: these weights ({origin.summary()}) have no optimizer and cannot be resumed; "
@@ -200,7 +200,7 @@ def _train_and_evaluate(
         # nothing is written into the run's directory until all of this is known to work
         callbacks = _load_callbacks(config)
         if config.train.init_from and not resumes:
-            Run.open(Path(config.train.init_from)).chosen_checkpoint()  # before a corpus is prepared
+            Run.open(config.train.init_from).chosen_checkpoint()  # before a corpus is prepared
         config, vocabulary = _read_labels(run, config, engine, observer, resumes)
         model = _make_model(config, vocabulary, engine)
         if config.train.init_from and not (resumes and run.checkpoints()):
@@ -370,7 +370,7 @@ def _load_weights(config: Config, model: AcousticModel, vocabulary: Vocabulary, 
     from asr.runs.checkpoint import read_checkpoint
     from asr.training.fine_tuning import load_matching, recipe_line
 
-    other = Run.open(Path(config.train.init_from))
+    other = Run.open(config.train.init_from)
     path = other.chosen_checkpoint()
     loaded = load_matching(model, vocabulary, read_checkpoint(path).decoding_weights, other.vocabulary())
     if is_chief:

@@ -82,7 +82,7 @@ class Recognizer:
     @classmethod
     def load(
         cls,
-        run: str | Path,
+        run: str | Path | None = None,
         devices: Devices = ONE_DEVICE,
         *,
         settings: DecoderSettings | None = None,
@@ -91,10 +91,11 @@ class Recognizer:
         hanzi_model: str | Path | None = None,
         itn: bool = False,
     ) -> Recognizer:
-        """Load the chosen epoch of a run directory.
+        """Load the chosen epoch of a run, or a model file.
 
         Args:
-            run: its path.
+            run: a run's directory, a model file that `asr export --format polyphone` wrote, or its address;
+                None for the model `general`, if the installation carries it.
             devices: on which the model runs: the whole model on each, or, with the engine "stages", layers of
                 a model that does not fit on one.
             settings: of the decoder; None for those that `asr tune-decoder` saved, else greedy decoding.
@@ -109,7 +110,7 @@ class Recognizer:
             UserError: there is no run, it has no checkpoint yet, a device does not exist, or a language
                 model cannot be used.
         """
-        opened = Run.open(Path(run))
+        opened = Run.open(run)
         settings = settings or opened.decoder_settings()
         hanzi_model = Path(hanzi_model) if hanzi_model is not None else None
         choice = DecoderChoice(settings, hot_words, write_hanzi, hanzi_model, itn)

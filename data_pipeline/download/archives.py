@@ -21,8 +21,8 @@ from pathlib import Path
 from typing import IO
 
 from asr.base.errors import UserError
-from asr.base.system.files import cannot_write, whole_file
-from asr.base.text.wording import file_size
+from asr.base.system.files import NoRoomError as NoRoomError
+from asr.base.system.files import cannot_write, require_room, whole_file
 from asr.base.work import OnProgress, Work, ignore_progress
 
 CHUNK_BYTES = 1 << 20
@@ -45,20 +45,6 @@ class DamagedArchiveError(UserError):
         lines = str(damage).rstrip(":").splitlines() or [type(damage).__name__]
         self.reason = f"truncated or damaged ({lines[0]})"
         super().__init__(f"{archive}: {self.reason}; nothing was unpacked. Remove and download it again")
-
-
-class NoRoomError(UserError):
-    """The error of files that need more space than is free."""
-
-
-def require_room(folder: Path, num_bytes: float, what: str) -> None:
-    """Raise a NoRoomError if the disk of a folder has less free space."""
-    free = shutil.disk_usage(folder).free
-    if num_bytes > free:
-        raise NoRoomError(
-            f"{what}: needs {file_size(num_bytes)}, {file_size(free)} are free; free space there, or choose "
-            "another folder"
-        )
 
 
 def is_archive(path: Path) -> bool:

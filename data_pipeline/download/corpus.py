@@ -10,6 +10,7 @@ import shlex
 from pathlib import Path
 
 from asr.base.errors import UserError
+from asr.base.system.files import require_room
 from asr.base.system.lock import exclusive_lock
 from asr.base.text.wording import file_size
 from asr.base.work import OnProgress, ignore_progress
@@ -17,7 +18,6 @@ from data_pipeline.download.archives import (
     DamagedArchiveError,
     is_archive,
     is_unpacked,
-    require_room,
     unpack,
 )
 from data_pipeline.download.fetch import DEFAULT_RETRIES, RetryPolicy, at_mirror, fetch, file_name, set_aside

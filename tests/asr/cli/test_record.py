@@ -10,6 +10,7 @@ import pytest
 from helpers.servers import LIMIT_S
 from helpers.takes import ask, noise, recording_process, wav_of
 
+from asr.base.models import named
 from asr.cli.commands.data.record import _next_commands
 from asr.cli.main import main
 from data_pipeline.manifests.manifest import read_manifest
@@ -84,6 +85,7 @@ def commands_after(out, monkeypatch, tmp_path, run=None):
 
 
 def test_next_commands_begin_from_a_run_that_exists_and_have_a_free_name(monkeypatch, tmp_path):
+    monkeypatch.setattr(named, "BOX", tmp_path / "none.polyphone")
     first = commands_after("data/voice", monkeypatch, tmp_path)
     assert list(first) == ["doctor", "inspect", "train"]
     assert "init_from" not in first["train"]

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asr.base.errors import UserError
+from asr.base.models.named import GENERAL, has_general
 from asr.base.text.terminal_table import align_columns
 from asr.base.text.wording import counted
 from asr.cli.options.serving import (
@@ -82,9 +83,9 @@ def add_record_arguments(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--run",
-        type=Path,
         metavar="RUN",
-        help="a run whose model checks in the background whether each sentence was said as written",
+        help="a run, a model file or its address, whose model checks in the background whether each sentence "
+        "was said as written (default: the model `general`, if this installation carries it)",
     )
     add_address_arguments(parser, PORT)
     group = parser.add_argument_group("who may use it", "each speaker's link has a key that nobody can guess")
@@ -113,7 +114,7 @@ def record_command(arguments: argparse.Namespace) -> int:
         prompts, goal_s = _prompts(arguments, takes.settings.units)
         listening = stack.enter_context(contextlib.closing(listen(arguments.host, arguments.port)))
         speakers = _speakers(arguments, names)
-        check = _check(arguments.run, takes.settings.units) if arguments.run else None
+        check = _check(arguments.run, takes.settings.units)
         next_commands = functools.partial(_next_commands, arguments.out, takes.settings.units, arguments.run)
         # the pages of several speakers are those of guests, who have no use for paths of this machine
         collection = SpeechCollection(takes, prompts, goal_s, next_commands if len(speakers) == 1 else None)
@@ -187,12 +188,14 @@ def _speakers(arguments: argparse.Namespace, names: list[str]) -> dict[str, str]
     return {key: name for name, key in keys_of(arguments.out, names).items()}
 
 
-def _check(run: Path, units: Unit) -> Check:
-    """Return a function that finds what was said differently, by a trained model.
+def _check(run: str | None, units: Unit) -> Check | None:
+    """Return a function that finds what was said differently, by a trained model; None without a model.
 
     Raises:
-        UserError: there is no model, or its labels have other units.
+        UserError: the run has no model, or its labels have other units.
     """
+    if run is None and not has_general():
+        return None
     from asr.audio.recording import read_audio
     from asr.base.decoder_settings import DecoderSettings
     from asr.transcription.alignment.differences import differences
@@ -200,6 +203,8 @@ def _check(run: Path, units: Unit) -> Check:
 
     # nothing is decoded: no language model, no hanzi
     recognizer = Recognizer.load(run, settings=DecoderSettings(), write_hanzi=False)
+    if recognizer.vocabulary.unit != units and run is None:
+        return None
     if recognizer.vocabulary.unit != units:
         raise UserError(
             f"`run={run}`: expected a model of {units}, as OUT has, received one of "
@@ -214,12 +219,14 @@ def _check(run: Path, units: Unit) -> Check:
     return check
 
 
-def _next_commands(out: Path, units: Unit, run: Path | None, splits: Collection[str]) -> dict[str, str]:
+def _next_commands(out: Path, units: Unit, run: str | None, splits: Collection[str]) -> dict[str, str]:
     """Return the commands that check the corpus and train on it, from a model if there is one."""
     manifests = {split: str(out / f"{split}.jsonl") for split in SPLITS if split in splits}
     begin = run
-    if begin is None and units == "syllables" and (USUAL_RUN / "checkpoints").is_dir():
-        begin = USUAL_RUN
+    if begin is None and units == "syllables" and has_general(recognizes=False):
+        begin = GENERAL
+    elif begin is None and units == "syllables" and (USUAL_RUN / "checkpoints").is_dir():
+        begin = str(USUAL_RUN)
     settings = [f"train.init_from={begin}"] if begin else []
     settings += ["data.corpus=", *(f"data.{split}={path}" for split, path in manifests.items())]
     commands = {

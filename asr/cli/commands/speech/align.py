@@ -8,6 +8,7 @@ from pathlib import Path
 
 from asr.base.errors import UserError
 from asr.base.system.files import whole_file
+from asr.cli.options.models import RUN_HELP, run_and_rest
 from asr.cli.progress_bars import ProgressBars
 from asr.transcription.formats import SUFFIXES, TimeFormat, format_words
 
@@ -16,13 +17,16 @@ logger = logging.getLogger(__name__)
 
 def add_align_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("run", type=Path, help="a run directory, such as runs/demo")
-    parser.add_argument("audio", metavar="AUDIO", help="a recording of any rate, container and length")
-    parser.add_argument(
+    run = parser.add_argument("run", metavar="[RUN]", help=RUN_HELP)
+    audio = parser.add_argument(
+        "audio", metavar="AUDIO", help="a recording of any rate, container and length"
+    )
+    text = parser.add_argument(
         "text",
         metavar="TEXT",
         help="the transcript, or a UTF-8 file that contains it: hanzi, or tokens separated by spaces",
     )
+    run.required = audio.required = text.required = False  # see `run_and_rest`
     parser.add_argument(
         "--out",
         type=Path,
@@ -39,26 +43,29 @@ def add_align_arguments(parser: argparse.ArgumentParser) -> None:
 
 def align_command(arguments: argparse.Namespace) -> int:
     """Align one recording and return the exit status."""
+    run, audio, words = arguments.run, arguments.audio, arguments.text
+    if words is None:
+        run, (audio, words) = run_and_rest([run, audio], 2, "AUDIO TEXT")
     outs = [(path, _format_of(path, arguments.format)) for path in arguments.out]
-    if Path(arguments.audio).resolve() in {path.resolve() for path, _ in outs}:
-        raise UserError(f"--out {arguments.audio}: is the recording itself; choose another file")
+    if Path(audio).resolve() in {path.resolve() for path, _ in outs}:
+        raise UserError(f"--out {audio}: is the recording itself; choose another file")
     from data_pipeline.labels.aligned_text import text_of, written_tokens
 
-    text = text_of(arguments.text)
+    text = text_of(words)
     from asr.audio.recording import read_audio
 
-    waveform = read_audio(arguments.audio)
+    waveform = read_audio(audio)
     from asr.base.decoder_settings import DecoderSettings
     from asr.transcription.alignment.aligner import align_recording
     from asr.transcription.recognizer import Recognizer
 
     # nothing is decoded: no language model, no hanzi
-    recognizer = Recognizer.load(arguments.run, settings=DecoderSettings(), write_hanzi=False)
+    recognizer = Recognizer.load(run, settings=DecoderSettings(), write_hanzi=False)
     written = written_tokens(text, recognizer.vocabulary)
     with ProgressBars() as bars:
-        aligned = align_recording(recognizer, waveform, written, arguments.audio, bars)
+        aligned = align_recording(recognizer, waveform, written, audio, bars)
     for misfit in aligned.misfits:
-        logger.warning("%s: %s", arguments.audio, misfit)
+        logger.warning("%s: %s", audio, misfit)
     about = aligned.words, aligned.duration_s
     unit = recognizer.vocabulary.unit
     for path, format_name in outs:

@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_type_hints
 
 from asr.base.errors import UserError
+from asr.base.models.named import default_run, is_named
 from asr.cli.options.decoder import add_decoder_arguments, decoder_choice
 from asr.cli.options.devices import add_device_arguments, chosen_devices
+from asr.cli.options.models import RUN_HELP
 from asr.cli.options.serving import (
     add_address_arguments,
     add_certificate_arguments,
@@ -50,7 +52,7 @@ LIMITS = {
 
 def add_serve_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("run", type=Path, help="a run directory, or a folder that `asr export` wrote as onnx")
+    parser.add_argument("run", nargs="?", help=f"{RUN_HELP}, or a folder that `asr export` wrote as onnx")
     add_address_arguments(parser, PORT)
     parser.add_argument(
         "--grpc-port", type=int, metavar="PORT", help="also answer ASRT's gRPC clients, who use 20002"
@@ -143,8 +145,9 @@ def _recognizer(arguments: argparse.Namespace) -> tuple[Recognizer, str]:
     from asr.export.runtimes.onnx.recognizer import ExportedModel
     from asr.runs.run import Run
 
-    is_exported = ExportedModel.is_in(arguments.run)
-    model = ExportedModel.open(arguments.run) if is_exported else Run.open(arguments.run)
+    named = arguments.run or default_run()
+    is_exported = not is_named(named) and ExportedModel.is_in(Path(named))
+    model = ExportedModel.open(Path(named)) if is_exported else Run.open(named)
     choice = decoder_choice(arguments, model)
     name = arguments.name or model.directory.resolve().name
     with ProgressBars() as bars:

@@ -15,6 +15,7 @@ from asr.base.errors import UserError
 from asr.cli.commands import EXIT_MISTAKE
 from asr.cli.options.decoder import add_decoder_arguments, decoder_choice
 from asr.cli.options.devices import add_device_arguments, add_stages_argument, chosen_devices
+from asr.cli.options.models import RUN_HELP, run_and_rest
 from asr.cli.progress_bars import ProgressBars
 from asr.model.devices import STAGES
 from asr.transcription.formats import FORMATS, Format, is_timed
@@ -27,13 +28,14 @@ if TYPE_CHECKING:
 
 def add_transcribe_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("run", type=Path, help="a run directory, such as runs/demo")
-    parser.add_argument(
+    run = parser.add_argument("run", metavar="[RUN]", help=RUN_HELP)
+    files = parser.add_argument(
         "files",
         nargs="+",
         metavar="FILE",
         help="audio of any rate and container, a folder, or - for standard input",
     )
+    run.required = files.required = False  # see `run_and_rest`
     parser.add_argument(
         "--format",
         choices=FORMATS,
@@ -74,17 +76,18 @@ def transcribe_command(arguments: argparse.Namespace) -> int:
         raise UserError("--n-best: only JSON contains more than one hypothesis; add --format jsonl")
     if arguments.shard and not arguments.out:
         raise UserError("--shard: name the file of all results with --out; each job writes its own beside it")
-    sources = audio_files(arguments.files)
+    named, files = run_and_rest([arguments.run, *(arguments.files or ())], 1, "FILE")
+    sources = audio_files(files)
     outs: dict[Path, Path] = {}
     if arguments.out and is_timed(format_name):
-        outs = files_of_recordings(arguments.out, arguments.files, sources, format_name)
+        outs = files_of_recordings(arguments.out, files, sources, format_name)
     elif arguments.out:
         refuse_bad_out(arguments.out, sources)
     elif is_timed(format_name) and len(sources) > 1:
         raise UserError(
             f"--format {format_name}: each recording has a file of its own; name a folder with --out"
         )
-    run = Run.open(arguments.run)
+    run = Run.open(named)
     choice = decoder_choice(arguments, run)
     from asr.transcription.recognizer import Recognizer
     from asr.transcription.to_files.resumable_transcription import transcribe_to_file, transcribe_to_files

@@ -37,7 +37,7 @@ def tune_decoder_command(arguments: argparse.Namespace) -> int:
     from asr.evaluation.decoder_tuning import tune_decoder
 
     with ProgressBars(delay_s=0.0) as bars:
-        tuned = tune_decoder(run.directory, arguments.manifest, choice, on_progress=bars)
+        tuned = tune_decoder(arguments.run, arguments.manifest, choice, on_progress=bars)
     _print_trials(tuned)
     if tuned.settings is None:
         print(

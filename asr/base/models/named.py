@@ -1,0 +1,126 @@
+"""Find the run that a user names: a directory, a model file, the address of one, or a model in the box.
+
+named_folder("runs/demo")
+named_folder("mine.polyphone")
+named_folder("https://example.org/mine.polyphone#sha256=9f86d081...")
+named_folder("general")        # asr/base/models/general.polyphone, if this installation carries it
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+import urllib.parse
+from pathlib import Path
+
+from asr.base.errors import UserError
+from asr.base.models.model_file import SUFFIX, about_of, models_folder, unpacked
+from asr.base.system.download import PublishedFile, download, file_name
+from asr.base.system.lock import exclusive_lock
+
+logger = logging.getLogger(__name__)
+
+GENERAL = "general"
+BOX = Path(__file__).parent / f"{GENERAL}{SUFFIX}"
+ADDRESS = re.compile(r"(https?):/+(.+)", re.IGNORECASE)  # a Path has one slash
+DIGEST = re.compile(r"[0-9a-f]{64}", re.IGNORECASE)
+THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
+EXAMPLES = (
+    "a run's directory, such as runs/demo, a model file (NAME.polyphone), or the address of one "
+    "(https://example.org/NAME.polyphone)"
+)
+
+
+def named_folder(named: str | Path) -> Path:
+    """Return the directory of the run that a user names; that of a path that is no file may not exist.
+
+    A model file is unpacked into the cache at first use, and an address is downloaded into it.
+
+    Raises:
+        UserError: the model file, or the address, cannot be used, or there is no model in the box.
+    """
+    path = Path(named)
+    if ADDRESS.fullmatch(str(named)):
+        return unpacked(_downloaded(str(named)))
+    if path.is_file():
+        return unpacked(path)
+    if path.suffix == SUFFIX and not path.exists():
+        raise UserError(f"{path}: no such model file; name {EXAMPLES}")
+    if str(named) != GENERAL or (path / "config.toml").exists():
+        return path
+    if not BOX.is_file():
+        raise UserError(f"{GENERAL}: this installation carries no model of that name; name {EXAMPLES}")
+    return unpacked(BOX)
+
+
+def is_named(text: str) -> bool:
+    """Return whether a text names a run that exists, or a model, rather than a recording."""
+    path = Path(text)
+    return bool(
+        ADDRESS.fullmatch(text)
+        or (path / "config.toml").is_file()
+        or (path.suffix == SUFFIX and path.is_file())
+        or (text == GENERAL and not path.exists())
+    )
+
+
+def has_general(recognizes: bool = True) -> bool:
+    """Return whether this installation carries the model `general`.
+
+    Args:
+        recognizes: whether it is to recognize speech as it is; False for one that may only be fine-tuned.
+    """
+    return BOX.is_file() and bool(not recognizes or about_of(BOX).get("recognizes"))
+
+
+def default_run() -> str:
+    """Return the name of the model that recognizes where the user names none.
+
+    Raises:
+        UserError: this installation carries none.
+    """
+    if has_general():
+        return GENERAL
+    if BOX.is_file():
+        why = f'its model `{GENERAL}` is a start for fine-tuning alone (train.init_from = "{GENERAL}")'
+    else:
+        why = f"it carries no model `{GENERAL}`"
+    raise UserError(f"no run is named, which this installation needs: {why}; name {EXAMPLES}")
+
+
+def _downloaded(address: str) -> Path:
+    """Return the file at an address, which is downloaded once."""
+    scheme, rest = ADDRESS.fullmatch(address).groups()  # type: ignore[union-attr]
+    url, _, fragment = f"{scheme.lower()}://{rest}".partition("#")
+    digest = fragment.removeprefix("sha256=")
+    if fragment and not DIGEST.fullmatch(digest):
+        raise UserError(f"{address}: expected #sha256= and 64 digits after the address, received #{fragment}")
+    if scheme.lower() == "http" and not (digest or urllib.parse.urlsplit(url).hostname in THIS_MACHINE):
+        raise UserError(
+            f"{address}: http lets others change the file on its way; use https, or add its digest: "
+            f"{url}#sha256=DIGEST"
+        )
+    name = re.sub(r"[^\w.+-]", "_", file_name(url)).lstrip(".") or GENERAL
+    folder = models_folder() / "downloads" / hashlib.sha256(f"{url}#{digest}".encode()).hexdigest()[:16]
+    target = folder / name
+    if not target.exists():
+        with exclusive_lock(folder, "download", on_wait=lambda: None):
+            digest = digest or _digest_beside(url, folder)
+            logger.info("%s: downloading it into %s", url, folder)
+            download(PublishedFile(url, digest=digest), target)
+    return target
+
+
+def _digest_beside(url: str, folder: Path) -> str:
+    """Return the digest that the server has in a file next to a model, as `sha256sum` writes it."""
+    parts = urllib.parse.urlsplit(url)
+    beside = parts._replace(path=f"{parts.path}.sha256").geturl()
+    remedy = f"; the digest may be in the address instead: {url}#sha256=DIGEST"
+    path = folder / "published.sha256"
+    path.unlink(missing_ok=True)  # of an earlier try
+    text = download(PublishedFile(beside, hint=remedy), path).read_bytes()[:1000].decode(errors="replace")
+    path.unlink()
+    if not (found := DIGEST.match(text)):
+        raise UserError(f"{beside}: expected the SHA-256 of {parts.path}, received {text[:80]!r}{remedy}")
+    return found[0]

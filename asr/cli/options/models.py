@@ -1,0 +1,42 @@
+"""Separate the run from what follows; it may be left out where the installation carries `general`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from asr.base.errors import UserError
+from asr.base.models.named import default_run, has_general, is_named
+from asr.transcription.files import STANDARD_INPUT
+
+RUN_HELP = (
+    "a run directory, such as runs/demo, a model file, or its address (default: the model `general`, if this "
+    "installation carries it)"
+)
+
+
+def run_and_rest(given: Sequence[str | None], num_needed: int, needed: str) -> tuple[str, list[str]]:
+    """Return the run that the first argument names, or else `general`, and the other arguments.
+
+    Args:
+        given: the arguments in their order; None for those that are missing.
+        num_needed: smallest number of arguments besides the run.
+        needed: what they are, for the error.
+
+    Raises:
+        UserError: there is no run, and no model `general`; or what follows is missing.
+    """
+    words = [word for word in given if word is not None]
+    if len(words) < num_needed:
+        raise UserError(f"{needed}: missing; --help shows how to use this command")
+    first, *rest = words
+    if is_named(first) and len(rest) < num_needed:
+        raise UserError(f"{needed}: expected after the run, {first}")
+    if is_named(first) or (len(rest) >= num_needed and not _may_be_left_out(first)):
+        return first, rest
+    return default_run(), words
+
+
+def _may_be_left_out(first: str) -> bool:
+    """Return whether the first argument is a recording, so that `general` is meant."""
+    return has_general() and (first == STANDARD_INPUT or Path(first).exists())

@@ -1,0 +1,1 @@
+"""A model in one file, which Polyphone uses wherever a run is."""

@@ -1,0 +1,120 @@
+"""Write a model file: the weights to decode with, what uses them, and a card."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from asr.base.config import toml_lines
+from asr.base.decoder_settings import GENERAL, save_settings
+from asr.base.errors import UserError
+from asr.base.models.model_file import ABOUT, CARD, CONFIG, DECODER, VERSION, VOCABULARY, digest_of, pack
+from asr.base.system.files import whole_file
+from asr.evaluation.scores import decoder_name, read_json, scores_of
+from asr.export.format import Settings, TrainedModel, Written
+from asr.export.runtimes.polyphone.card import card_of
+from asr.runs.checkpoint import read_checkpoint, write_weights
+from asr.runs.run import Run
+from asr.transcription.recognizer import cpu_runner
+
+logger = logging.getLogger(__name__)
+
+
+def write_bundle(trained: TrainedModel, folder: Path, settings: Settings) -> Written:
+    """Write the files of a model file into a folder, which is then a run's directory."""
+    run, vocabulary, card = trained.run, trained.recognizer.vocabulary, settings.card
+    checkpoint = read_checkpoint(run.chosen_checkpoint(), ("model", "ema"))
+    weights = checkpoint.decoding_weights
+    if settings.quantize:
+        weights = {name: _narrowed(array) for name, array in weights.items()}
+    stored = folder / "checkpoints" / checkpoint.path.name
+    write_weights(stored, weights, checkpoint.progress)
+    vocabulary.save(folder / VOCABULARY)
+    _write_config(run, folder)
+    _write_decoder(run, folder)
+    (folder / CARD).write_text(card.text, encoding="utf-8")
+    cpu_runner(Run(folder), vocabulary)  # makes the graph that is compared with the trained model
+    about = {
+        "file_version": VERSION,
+        "licence": card.licence,
+        "recognizes": card.recognizes,
+        "corpora": _corpora(run),
+        "num_parameters": int(sum(array.size for array in weights.values())),
+        "error_rates": _error_rates(run),
+        "weights_sha256": hashlib.sha256(stored.read_bytes()).hexdigest(),
+    }
+    return Written([stored.relative_to(folder).as_posix()], about)
+
+
+def pack_bundle(folder: Path, target: Path) -> None:
+    """Make the file of a folder, and one with its digest, which `asr` reads at an address."""
+    about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
+    manifest = Path(about["parity"]["manifest"])
+    about["parity"]["manifest"] = "/".join(manifest.parts[-2:])  # without the folders of this machine
+    (folder / ABOUT).write_text(json.dumps(about, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
+    card = card_of(target.stem, about, (folder / CARD).read_text(encoding="utf-8"))
+    (folder / CARD).write_text(card, encoding="utf-8")
+    pack(folder, target)
+    with whole_file(target.with_name(f"{target.name}.sha256"), "digest") as file:
+        file.write(f"{digest_of(target)}  {target.name}\n".encode())
+
+
+def _narrowed(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """Return weights as float16; those beyond its range, such as a variance, stay."""
+    narrow = array.astype(np.float16)
+    return narrow if np.isfinite(narrow).all() and array.ndim > 1 else array
+
+
+def _write_config(run: Run, folder: Path) -> None:
+    """Write the sections that recognition needs; the others name files of this machine."""
+    config = run.config()
+    lines = ["[features]", *toml_lines(config.features), "", "[model]", *toml_lines(config.model)]
+    (folder / CONFIG).write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def _write_decoder(run: Run, folder: Path) -> None:
+    settings = run.decoder_settings()
+    if settings.language_model not in ("", GENERAL):
+        logger.warning(
+            "%s: its language model, %s, is not exported; the model file decodes greedily unless a command "
+            "names a language model",
+            run.decoder_path,
+            settings.language_model,
+        )
+    elif run.decoder_path.exists():
+        save_settings(folder / DECODER, settings)
+
+
+def _corpora(run: Run) -> list[str]:
+    """Return the names of the corpora that the run was trained on, without their folders."""
+    corpora = run.config().data.corpus
+    return [entry.partition("=")[0].strip() for entry in corpora.split(",") if entry.strip()]
+
+
+def _error_rates(run: Run) -> list[dict[str, Any]]:
+    """Return the error rates of the run's evaluations, with their 95 % confidence intervals."""
+    found = []
+    for path in sorted(run.directory.glob("report*.json")):
+        try:
+            record = read_json(path)
+        except UserError as error:
+            logger.warning("%s; its error rates are not in the card", error)
+            continue
+        manifest = Path(record.manifest)
+        for score in scores_of(record.utterances, record.hypotheses, record.token):
+            found.append(
+                {
+                    "set": f"{manifest.parent.name}/{manifest.stem}",
+                    "decoder": decoder_name(record.decoder) or "greedy",
+                    "unit": score.name,
+                    "rate": score.total.rate,
+                    "interval": list(score.interval),
+                    "utterances": len(record.utterances),
+                }
+            )
+    return found

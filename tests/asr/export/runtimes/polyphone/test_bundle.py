@@ -1,0 +1,244 @@
+"""A model file is used wherever a run is, with the run's results."""
+
+import json
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+from helpers import ROOT
+from helpers.model_files import served
+from helpers.processes import LIMIT_S
+from helpers.random_run import trained_recognizer
+
+from asr import Recognizer, evaluate, load_config, resume, train
+from asr.base.decoder_settings import DecoderSettings, save_settings
+from asr.base.errors import UserError
+from asr.base.models import named
+from asr.base.system.cache import cache_folder
+from asr.cli.commands.data import record
+from asr.cli.commands.speech import serve
+from asr.cli.main import main, make_parser
+from asr.evaluation.record_files import report_path
+from asr.export import Card, export
+from asr.export.exporting import format_of
+from asr.export.runtimes.polyphone.bundle import _write_decoder
+from asr.runs.checkpoint import read_checkpoint
+from asr.runs.run import Run
+
+CARD = Card("CC BY-SA 4.0", "It has learned nothing.\n")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def own_cache(tmp_path_factory):
+    """Keep models in a cache of these tests, with the compiled loops of the usual one."""
+    folder = tmp_path_factory.mktemp("cache")
+    (folder / "polyphone").mkdir()
+    for compiled in cache_folder().glob("compiled-*"):
+        (folder / "polyphone" / compiled.name).symlink_to(compiled)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NUMBA_CACHE_DIR", str(folder))
+        yield
+
+
+@pytest.fixture(scope="module")
+def exported_file(separable_run, tmp_path_factory):
+    """Return the export of the run as one file."""
+    return export(separable_run, tmp_path_factory.mktemp("file") / "small.polyphone", "polyphone", card=CARD)
+
+
+@pytest.fixture(scope="module")
+def small(exported_file):
+    return exported_file.folder
+
+
+@pytest.fixture(scope="module")
+def for_tuning(separable_run, tmp_path_factory):
+    """Return a file for fine-tuning alone, made by the command of a run with an evaluation and a decoder."""
+    folder = tmp_path_factory.mktemp("tuning")
+    shutil.copytree(separable_run, folder / "run")
+    save_settings(folder / "run" / "decoder.toml", DecoderSettings(beam=7))
+    manifest = Run(separable_run).config().data.test
+    assert main(["evaluate", str(folder / "run"), manifest, "--beam", "1"]) == 0
+    (folder / "words.md").write_text("Teachers read.\n", encoding="utf-8")
+    options = ["--license", "CC0", "--card", str(folder / "words.md"), "--fine-tuning-only", "--clips", "1"]
+    out = folder / "new.polyphone"
+    assert main(["export", str(folder / "run"), str(out), "--format", "polyphone", *options]) == 0
+    return out
+
+
+def about(path):
+    with zipfile.ZipFile(path) as archive:
+        return json.loads(archive.read("model.json"))
+
+
+def test_exported_file_has_the_logits_and_tokens_of_the_run(exported_file):
+    parity = exported_file.parity
+    assert 0 < parity.max_logit_difference < 1e-3
+    assert parity.num_same_tokens == parity.num_clips == 4
+    assert parity.exported == parity.trained
+
+
+def test_transcripts_are_those_of_the_run_with_any_decoder(small, separable_run, clips):
+    paths = [clip.audio_path for clip in clips]
+    for settings in (DecoderSettings(), DecoderSettings(beam=4)):
+        ours = Recognizer.load(small, settings=settings)
+        theirs = trained_recognizer(separable_run, settings, write_hanzi=True)
+        assert [ours.transcribe(path).text for path in paths] == [
+            theirs.transcribe(path).text for path in paths
+        ]
+    assert any(ours.transcribe(path).text for path in paths)
+
+
+def test_file_names_nothing_of_this_machine(small, separable_run):
+    with zipfile.ZipFile(small) as archive:
+        everything = b"".join(archive.read(name) for name in archive.namelist())
+    assert str(separable_run.parent).encode() not in everything
+    assert b".jsonl" in everything  # the name of the set alone
+    assert b"/tmp" not in everything
+
+
+def test_card_says_what_the_publisher_and_the_evaluations_say(for_tuning):
+    with zipfile.ZipFile(for_tuning) as archive:
+        card = archive.read("card.md").decode()
+    assert "licence of the weights: CC0" in card
+    assert "| config/dev | greedy | syllable |" in card
+    assert card.endswith("Teachers read.\n")
+    assert "start for fine-tuning" in card
+    assert about(for_tuning)["recognizes"] is False
+    assert {rate["unit"] for rate in about(for_tuning)["error_rates"]} >= {"syllable"}
+
+
+def test_float16_is_half_the_size_and_its_cost_is_measured(separable_run, small, tmp_path, clips):
+    half = export(separable_run, tmp_path / "half.polyphone", "polyphone", quantize="float16")
+    assert half.folder.stat().st_size < 0.6 * small.stat().st_size
+    assert half.parity.max_logit_difference > 1e-4
+    assert half.parity.exported.rate == pytest.approx(half.parity.trained.rate, abs=0.1)
+    weights = read_checkpoint(Run.open(half.folder).chosen_checkpoint()).decoding_weights
+    assert {array.dtype for array in weights.values()} == {np.dtype(np.float32)}
+    assert Recognizer.load(half.folder).transcribe(clips[0].audio_path).text
+    with zipfile.ZipFile(half.folder) as archive:
+        assert "cost of float16" in archive.read("card.md").decode()
+
+
+def test_decoder_settings_travel_unless_they_name_a_file(for_tuning, separable_run, tmp_path, caplog):
+    assert Run.open(for_tuning).decoder_settings().beam == 7
+    run = Run(tmp_path / "run")
+    save_settings(run.decoder_path, DecoderSettings(beam=7, language_model="/tmp/lm"))
+    _write_decoder(run, tmp_path)
+    assert not (tmp_path / "decoder.toml").exists()
+    assert "/tmp/lm, is not exported" in caplog.text
+
+
+def test_model_file_is_evaluated_as_the_run_with_reports_in_the_working_directory(
+    small, separable_run, tmp_path, monkeypatch
+):
+    manifest = Run(separable_run).config().data.test
+    monkeypatch.chdir(tmp_path)
+    assert main(["evaluate", str(small), manifest]) == 0
+    (page,) = tmp_path.glob("small-reports/*.html")
+    assert page.name == report_path(Run(separable_run), tmp_path / manifest, {}).name
+    ours, theirs = evaluate(small, manifest), evaluate(separable_run, manifest)
+    assert ours.scores[0].total == theirs.scores[0].total
+    assert ours.scores[0].total.errors
+
+
+def test_training_starts_from_the_weights_of_a_model_file(small, separable_run, separable_config, tmp_path):
+    settings = ["train.epochs=1", f"train.runs_dir={tmp_path}", "train.tensorboard_utterances=0"]
+    config = load_config(separable_config, [*settings, f"train.init_from={small}"])
+    tuned = train(config, name="tuned").run
+    first = read_checkpoint(tuned.epoch_checkpoint(0)).decoding_weights
+    theirs = read_checkpoint(Run(separable_run).chosen_checkpoint()).decoding_weights
+    assert all((first[path] == array).all() for path, array in theirs.items() if "seed" not in path)
+    assert tuned.start_error() == evaluate(separable_run, config.data.dev).scores[0].total.rate
+
+
+def test_model_file_is_neither_resumed_nor_tuned(small, tmp_path):
+    with pytest.raises(UserError, match=r"\(model file\) have no optimizer"):
+        resume(small)
+    assert main(["tune-decoder", str(small), "dev.jsonl", "--lm", str(tmp_path)]) == 2
+
+
+def test_commands_use_a_model_file_in_a_process_of_their_own(small, separable_run, clips, tmp_path):
+    clip, text = clips[0].audio_path, " ".join(clips[0].tokens)
+    expected = trained_recognizer(separable_run, write_hanzi=True).transcribe(clip).text
+    with served({"/small.polyphone": small.read_bytes()}) as server:
+        digest = small.with_name("small.polyphone.sha256").read_text().split()[0]
+        address = f"{server.address}/small.polyphone#sha256={digest}"
+        for run in (str(small), address, address):
+            assert output_of("transcribe", run, clip).strip() == expected
+        assert len(server.asked) == 1
+    assert output_of("align", str(small), clip, text) == output_of("align", str(separable_run), clip, text)
+
+
+def output_of(*words):
+    command = [sys.executable, "-m", "asr", *words]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=5 * LIMIT_S, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_general_model_is_the_default_of_programs_and_commands(
+    small, separable_run, clips, monkeypatch, capsys
+):
+    monkeypatch.setattr(named, "BOX", small)
+    clip, text = clips[0].audio_path, " ".join(clips[0].tokens)
+    expected = trained_recognizer(separable_run, write_hanzi=True).transcribe(clip).text
+    assert Recognizer.load().transcribe(clip).text == expected
+    assert main(["transcribe", clip]) == 0
+    assert capsys.readouterr().out.strip() == expected
+    assert main(["transcribe", clip, clip]) == 0
+    assert capsys.readouterr().out.count(expected) == 2
+    assert main(["transcribe", "--beam", "1", "general", "--tokens", clip]) == 0
+    assert main(["align", clip, text]) == 0
+    assert main(["transcribe", "runs/nothing", clip]) == 2
+    assert "runs/nothing: no run here" in capsys.readouterr().err
+    for words in (["serve"], ["serve", str(small)]):
+        recognizer, name = serve._recognizer(make_parser().parse_args(words))
+        assert name == "small"
+        assert recognizer.transcribe(clip).text == expected
+
+
+def test_takes_are_checked_by_the_general_model_and_training_begins_from_it(
+    small, clips, monkeypatch, tmp_path
+):
+    monkeypatch.setattr(named, "BOX", tmp_path / "none.polyphone")
+    assert record._check(None, "syllables") is None
+    monkeypatch.setattr(named, "BOX", small)
+    check = record._check(None, "syllables")
+    assert check(
+        Path(clips[0].audio_path), clips[0].tokens
+    )  # of random weights: it recognizes other syllables
+    assert record._check(None, "characters") is None
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "runs/demo/checkpoints").mkdir(parents=True)
+    commands = record._next_commands(Path("data/voice"), "syllables", None, ("train", "dev"))
+    assert "train.init_from=general" in commands["train"]
+
+
+def test_model_for_fine_tuning_alone_recognizes_only_where_it_is_named(
+    for_tuning, clips, monkeypatch, capsys
+):
+    monkeypatch.setattr(named, "BOX", for_tuning)
+    clip = clips[0].audio_path
+    with pytest.raises(UserError, match="fine-tuning alone"):
+        Recognizer.load()
+    assert main(["transcribe", clip]) == 2
+    assert "fine-tuning alone" in capsys.readouterr().err
+    assert main(["serve", "--no-browser", "--port", "0"]) == 2
+    assert "fine-tuning alone" in capsys.readouterr().err
+    assert Recognizer.load("general").transcribe(clip).text
+
+
+def test_mistakes_are_found_before_anything_is_written(separable_run, tmp_path):
+    with pytest.raises(UserError, match=r"a name that ends in \.polyphone"):
+        export(separable_run, tmp_path / "out", "polyphone")
+    with pytest.raises(UserError, match="`card`: expected none for the format onnx"):
+        export(separable_run, tmp_path / "out", card=CARD)
+    with pytest.raises(UserError, match="`quantize`: expected float16"):
+        export(separable_run, tmp_path / "out.polyphone", "polyphone", quantize="int8")
+    assert not list(tmp_path.iterdir())
+    assert format_of("polyphone").suffix == ".polyphone"
