@@ -196,8 +196,8 @@ def _train_and_evaluate(
     command = resume_command(run.directory, devices)
     engine = start_engine(devices, config.train.cpu_towers)
     from asr.report.training_page import TrainingPage
-    from asr.training.stages import place_model
     from asr.training.final_evaluation import refuse_language_model, train_run_language_model
+    from asr.training.stages import place_model
     from asr.training.trainer import Trainer, TrainingSetup
 
     # after the engine has started: that of several workers sets a signal handler of its own
