@@ -13,6 +13,7 @@ from asr.base.work import OnProgress
 # reasons for leaving a recording out, in any corpus
 UNREADABLE_AUDIO = "unreadable audio"
 NO_SUCH_AUDIO = "no such audio file"
+WAV_GB_PER_HOUR = 3600 * 16_000 * 2 / 1e9  # at 16 kHz and 16 bits
 SPLITS = ("train", "dev", "test")  # a corpus may have more, such as LibriSpeech's test_other
 
 
@@ -113,6 +114,7 @@ class Corpus:
         archives: what `asr download` fetches; empty if users must download it themselves (and accept terms).
         layout: what the folder must hold, for lists and for errors: "data_thchs30/{data,train,dev,test}".
         needs_source: False for a corpus bundled with the project.
+        packed_twice: whether its archives hold archives, which preparation unpacks.
     """
 
     read: Callable[[Path, Path, OnProgress], CorpusReading]
@@ -126,6 +128,13 @@ class Corpus:
     archives: tuple[Archive, ...] = ()
     layout: str = ""
     needs_source: bool = True
+    packed_twice: bool = False
+
+    @property
+    def disk_gb(self) -> float:
+        """Return about how much its archives and their contents take on disk."""
+        unpacked_gb = max(self.size_gb, self.hours * WAV_GB_PER_HOUR)
+        return self.size_gb + unpacked_gb + (self.size_gb if self.packed_twice else 0.0)
 
 
 Corpora: TypeAlias = Mapping[str, Corpus]

@@ -75,6 +75,10 @@ class DataConfig:
     # Folder of the corpus as downloaded and unpacked; "" for one that is part of the project. Of several:
     # "thchs30=FOLDER, mine=FILE"; a folder without a name holds a folder for each of the others.
     source: str = ""
+    # Where to download corpora from that are not in `source` yet: published, for their published addresses;
+    # or a mirror with the same paths, such as openslr.elda.org; "" for nowhere. An unfinished download is
+    # resumed.
+    download: str = ""
     # How often an epoch has each utterance of some of several corpora, "thchs30=2, mine=0.3"; 1 for the
     # others. A fraction is drawn again in every epoch.
     weights: str = ""
@@ -97,6 +101,9 @@ class DataConfig:
     # Manifest of the test set, on which the chosen epoch is evaluated for the report. Where
     # there is none, nothing is tested, and the report has the errors on dev.
     test: str = ""
+    # Manifests of further test sets, separated by commas; each is evaluated as `test` is, and has a report
+    # of its own. `corpus` fills in those that it has, such as test_other of LibriSpeech.
+    more_tests: str = ""
     # Output units: "auto" for every token of the training manifest and, with train.init_from, every token of
     # that run if its unit is the same; "train" for the manifest's tokens alone; "mandarin" for every toned
     # syllable of Mandarin; or a file with "<blank>" on the first line, then one token a line.
@@ -310,6 +317,18 @@ class TrainConfig:
 
 
 @dataclass(frozen=True)
+class DecodeConfig:
+    """How the chosen epoch is decoded for the report; the run is decoded so from then on."""
+
+    # Language model: train, for one of the text of the training set, which is kept in the run's folder `lm`;
+    # a folder made by `asr lm train`; or an ARPA or KenLM file. Its weight is tuned on dev when all epochs
+    # are trained, as `asr tune-decoder` does. "" for none, which is greedy decoding.
+    language_model: str = ""
+    # With language_model = "train": length of its longest n-grams.
+    order: Annotated[int, Range(2, 6)] = 3
+
+
+@dataclass(frozen=True)
 class Config:
     """The settings of a whole run, as in `runs/<name>/config.toml`."""
 
@@ -318,6 +337,7 @@ class Config:
     augment: AugmentConfig = field(default_factory=AugmentConfig)
     model: ModelConfig = field(default_factory=ModelConfig)
     train: TrainConfig = field(default_factory=TrainConfig)
+    decode: DecodeConfig = field(default_factory=DecodeConfig)
 
 
 BEFORE_THEIR_KEYS = Config(

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from asr.ctc.beam_search import Candidate
     from asr.language.hanzi.converter import Converter
     from asr.language.ngram.model import NGramModel
+    from asr.model.devices import ModelDevices
     from asr.transcription.decoder_choice import DecoderChoice
     from data_pipeline.batches.dataset import Dataset
 
@@ -281,6 +282,7 @@ def tune_decoder(
     manifest: str | Path,
     choice: DecoderChoice,
     on_progress: OnProgress = ignore_progress,
+    devices: ModelDevices | None = None,
 ) -> TunedDecoder:
     """Tune the weights of a run's decoder on a dev set, and save them in the run's directory.
 
@@ -289,6 +291,7 @@ def tune_decoder(
         manifest: of the dev set, which must not be the test set.
         choice: the decoder, with a language model; its weights are ignored.
         on_progress: receives the progress of recognition and of the trials.
+        devices: on which the model runs, if they are started already; None for one.
 
     Raises:
         UserError: the run, the set or the language model cannot be used.
@@ -296,11 +299,11 @@ def tune_decoder(
     from asr.base.decoder_settings import save_settings
     from asr.evaluation.data import evaluation_data
     from asr.language.ngram.folder import fusion_model
-    from asr.model.devices import start_devices
+    from asr.model.devices import start_model_devices
     from asr.transcription.recognizer import Recognizer
 
     choice.require_language_model()
-    start_devices()
+    devices = devices or start_model_devices()
     opened = Run.open(run)
     if opened.is_model_file:
         raise UserError(
@@ -313,7 +316,7 @@ def tune_decoder(
     choice = dataclasses.replace(choice, settings=settings)
     vocabulary = opened.vocabulary()
     language_model = fusion_model(lm_path, vocabulary, on_progress)
-    recognizer = Recognizer.trained(opened)
+    recognizer = Recognizer.trained(opened, devices=devices)
     data = _up_to_an_hour(evaluation_data(Path(manifest), vocabulary, on_progress)[0])
     outputs = []
     on_progress(Work("recognizing", 0, len(data.utterances), "utterances"))

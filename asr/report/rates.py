@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+import dataclasses
 import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
@@ -55,6 +56,11 @@ def error_rates(unit: str, scores: Sequence[Score], scored: Sequence[Scored]) ->
     groups = []
     if len(corpora) > 1:
         groups.append(group_table("corpus", unit, corpora))
+        for score in scores:
+            if score.name != unit and score.name in ("character", scores[0].name):  # as the field counts
+                counted = [dataclasses.replace(s, edits=e) for s, e in zip(scored, score.edits, strict=True)]
+                of_corpora = grouped(counted, [s.utterance.corpus or "unknown" for s in scored])
+                groups.append(group_table("corpus", score.name, of_corpora))
     if set(speakers) != {"unknown"}:
         worst_first = sorted(speakers.items(), key=lambda item: summed(item[1]).rate, reverse=True)
         groups.append(group_table("speaker", unit, dict(worst_first)))

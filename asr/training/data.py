@@ -31,10 +31,13 @@ TRAINING_TOKENS = ("auto", "train")  # values of data.vocabulary that ask for th
 def with_manifests(config: Config, on_progress: OnProgress = ignore_progress) -> Config:
     """Return the configuration with a manifest for each split; its corpus is prepared if necessary.
 
+    It is downloaded before if `data.download` asks for that.
+
     Raises:
         UserError: train or dev has no manifest, and the corpus does not contain it.
     """
     from data_pipeline.preparation.combined_corpora import parts_of, prepare_joint, weights_of
+    from data_pipeline.preparation.downloaded_sources import download_sources
     from data_pipeline.types import SPLITS
 
     data = config.data
@@ -48,6 +51,8 @@ def with_manifests(config: Config, on_progress: OnProgress = ignore_progress) ->
     if missing and data.corpus:
         parts = parts_of(data.corpus, data.source)
         weights = weights_of(data.weights, [part.name for part in parts])
+        if data.download:
+            download_sources(parts, Path(data.prepared_dir), data.download, on_progress)
         joint = prepare_joint(
             parts,
             Path(data.prepared_dir),
@@ -67,6 +72,9 @@ def with_manifests(config: Config, on_progress: OnProgress = ignore_progress) ->
                     f"{data.corpus}, or set data.{split}=FILE.jsonl"
                 )
             given[split] = str(joint.manifests[split])
+        if "test" in missing and not data.more_tests:
+            more = [name for name in joint.manifests if name.startswith("test_")]
+            given["more_tests"] = ", ".join(str(joint.manifests[name]) for name in more)
     return dataclasses.replace(config, data=dataclasses.replace(config.data, **given))
 
 

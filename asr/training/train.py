@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from asr.evaluation.run_evaluation import EvaluatedRun
     from asr.model.acoustic_model import AcousticModel
     from asr.report.files import ReportFiles
+    from asr.training.final_evaluation import EvaluatedSet
     from asr.training.trainer import Trainer, TrainingSetup
     from data_pipeline.batches.dataset import Dataset
     from multigpu.engine import Engine
@@ -62,11 +63,13 @@ class Trained(NamedTuple):
         evaluation: of the chosen epoch on the test set, or on dev without one; None in a process that is
             not the chief.
         files: the files of the evaluation's report; None in a process that is not the chief.
+        more: the evaluations on `data.more_tests`, each with its files.
     """
 
     run: Run
     evaluation: EvaluatedRun | None = None
     files: ReportFiles | None = None
+    more: Sequence[EvaluatedSet] = ()
 
 
 class _Data(NamedTuple):
@@ -75,6 +78,7 @@ class _Data(NamedTuple):
     train: Dataset
     dev: Dataset
     test: Dataset | None  # None where nothing is to be tested
+    more: list[Dataset]  # of data.more_tests
     left_out: list[str]  # unusable utterances of the training manifest, with reasons
 
 
@@ -192,6 +196,7 @@ def _train_and_evaluate(
     command = resume_command(run.directory, devices)
     engine = start_engine(devices, config.train.cpu_towers)
     from asr.report.training_page import TrainingPage
+    from asr.training.final_evaluation import refuse_language_model, train_run_language_model
     from asr.training.stages import place_model
     from asr.training.trainer import Trainer, TrainingSetup
 
@@ -202,6 +207,7 @@ def _train_and_evaluate(
         if config.train.init_from and not resumes:
             Run.open(config.train.init_from).chosen_checkpoint()  # before a corpus is prepared
         config, vocabulary = _read_labels(run, config, engine, observer, resumes)
+        refuse_language_model(config, vocabulary)
         model = _make_model(config, vocabulary, engine)
         if config.train.init_from and not (resumes and run.checkpoints()):
             _load_weights(config, model, vocabulary, engine.is_chief)
@@ -215,8 +221,10 @@ def _train_and_evaluate(
             if resumes:
                 trainer.resume()
             with _resume_hint_of_errors(run, command), page or contextlib.nullcontext():
+                if engine.is_chief:
+                    train_run_language_model(run, config, observer.on_work)
                 trainer.train()
-                return _evaluate(trainer, data) if engine.is_chief else Trained(run)
+                return _evaluate(trainer, data, observer) if engine.is_chief else Trained(run)
 
 
 def _load_callbacks(config: Config) -> list[Any]:
@@ -258,6 +266,7 @@ def _read_data(
 ) -> _Data:
     from asr.evaluation.data import evaluation_data
     from asr.training.data import training_data
+    from asr.training.final_evaluation import more_test_manifests
 
     worker = engine.worker, engine.num_workers
     train_data, left_out = training_data(config, vocabulary, model, observer.on_work, *worker)
@@ -267,7 +276,11 @@ def _read_data(
         test_data = dev_data  # nothing is checked or reported twice
     elif config.data.test:
         test_data, _ = evaluation_data(Path(config.data.test), vocabulary, observer.on_work)
-    return _Data(train_data, dev_data, test_data, left_out)
+    more = [
+        evaluation_data(manifest, vocabulary, observer.on_work)[0]
+        for manifest in more_test_manifests(config.data)
+    ]
+    return _Data(train_data, dev_data, test_data, more, left_out)
 
 
 def _start_run(
@@ -313,21 +326,18 @@ def _training_start(run: Run, setup: TrainingSetup, data: _Data, engine: Engine)
     )
 
 
-def _evaluate(trainer: Trainer, data: _Data) -> Trained:
-    """Evaluate the chosen epoch on the test set, or on dev where there is none, and write the report."""
-    from asr.evaluation.run_evaluation import evaluate_on_devices
-    from asr.report.files import write_report_files
+def _evaluate(trainer: Trainer, data: _Data, observer: TrainingObserver) -> Trained:
+    """Evaluate the chosen epoch on the test sets, or on dev where there is none, and write the reports."""
+    from asr.training.final_evaluation import evaluate_test_sets
 
-    run, manifest = trainer.run, Path(trainer.config.data.test or trainer.config.data.dev)
+    run = trainer.run
     stages = [stage.layers for stage in read_stages(run.directory)]
     devices = ModelDevices.of_engine(trainer.engine, stages)
     if trainer.page is not None:
         trainer.page.evaluating()
-    evaluated = evaluate_on_devices(devices, run, data.test or data.dev, manifest, trainer.stop)
-    trainer.stop.raise_if_requested()
-    files = write_report_files(evaluated, run.report_path)
+    tested, *more = evaluate_test_sets(trainer, devices, data.test or data.dev, data.more, observer.on_work)
     _make_graph(run)
-    return Trained(run, evaluated, files)
+    return Trained(run, *tested, more)
 
 
 def _make_graph(run: Run) -> None:

@@ -30,7 +30,10 @@ ENGLISH = [
     ),
     *(
         f"docs/guides/{name}.md"
-        for name in ("runs", "corpora", "labels", "augmentation", "networks", "methods", "asrt", "faq")
+        for name in (
+            *("runs", "corpora", "recipes", "labels", "augmentation"),
+            *("networks", "methods", "asrt", "faq"),
+        )
     ),
     *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs/reference").glob("*.md")),
     *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs/planned").glob("*.md")),

@@ -38,4 +38,5 @@ CORPUS = Corpus(
     licence="CC-BY-NC-ND-4.0",
     address="https://www.openslr.org/62/",
     layout=LAYOUT,
+    packed_twice=True,
 )

@@ -43,4 +43,5 @@ CORPUS = Corpus(
         ),
     ),
     layout=LAYOUT,
+    packed_twice=True,
 )

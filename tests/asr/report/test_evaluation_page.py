@@ -311,6 +311,21 @@ def test_corpora_are_listed_where_there_are_several(page: Any) -> None:
         rows_of(page(first), "corpus")
 
 
+def test_corpora_are_also_listed_by_characters_where_syllables_become_hanzi(page: Any) -> None:
+    said = [("ni3 hao3", "ni3 hao4", "你好", "你号"), ("ta1", "ta1", "他", "他")]
+    joint = [
+        (dataclasses.replace(utterance, corpus=name), segment_of(hypothesis.tokens, written))
+        for name, (reference, found, text, written) in zip(("mine", "yours"), said, strict=True)
+        for utterance, hypothesis in [example(reference, found, text=text)]
+    ]
+    root = page(*joint)
+    tables = [table for table in root.iter("table") if text_of(table.find("thead/tr/th")) == "corpus"]
+    heads = [[text_of(cell) for cell in table.iterfind("thead/tr/th")][3] for table in tables]
+    assert heads == ["syllables", "characters"]
+    first = next([text_of(cell) for cell in row] for row in tables[1].iterfind("tbody/tr"))
+    assert (first[0], first[1], first[3]) == ("mine", "50.0%", "2")
+
+
 def test_clips_are_grouped_by_length_shortest_first(page: Any) -> None:
     rows = rows_of(page(), "length of clip")
     assert list(rows.items()) == [

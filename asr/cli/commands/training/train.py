@@ -75,7 +75,7 @@ def _print_result(trained: Trained) -> None:
     from asr.runs.progress import describe_choice
     from asr.runs.resume_command import asr_command
 
-    run, evaluated, files = trained
+    run, evaluated, files, more = trained
     assert evaluated is not None
     assert files is not None
     print(f"chosen: {describe_choice(run.metrics(), run.start_error())}")
@@ -86,6 +86,9 @@ def _print_result(trained: Trained) -> None:
         if command:
             print(f"\n    {command}")
     print_report_files(files)
+    for other in more:
+        print_evaluation(other.evaluation.record, other.evaluation.scores)
+        print_report_files(other.files)
     sample = evaluated.record.utterances[0].audio_path
     print("\nTranscribe any recording with the trained model:\n")
     print(f"    {asr_command()} transcribe {shlex.quote(str(run.directory))} {shlex.quote(sample)}")

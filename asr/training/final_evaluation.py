@@ -1,0 +1,137 @@
+"""Evaluate the chosen epoch of a run on its test sets, decoded as the section [decode] asks for.
+
+runs/aishell1/lm/            a language model of the training text
+runs/aishell1/decoder.toml   its weight, tuned on dev
+runs/aishell1/report.html    about the test set, or about dev where there is none
+runs/librispeech/report-librispeech-test_other-beam16-lm.html    about a further test set
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, NamedTuple
+
+from asr.base.config import Config, DataConfig
+from asr.base.decoder_settings import DecoderSettings
+from asr.base.errors import UserError
+from asr.base.text.hanzi_text import is_hanzi
+from asr.base.text.pieces import UNITS_MODEL
+from asr.base.vocabulary import Vocabulary
+from asr.base.work import OnProgress, Work
+from asr.language.ngram.folder import fusion_model
+from asr.runs.run import Run
+from asr.transcription.decoder import SEARCH_BEAM
+from asr.transcription.decoder_choice import DecoderChoice
+
+if TYPE_CHECKING:
+    from asr.evaluation.run_evaluation import EvaluatedRun
+    from asr.model.devices import ModelDevices
+    from asr.report.files import ReportFiles
+    from asr.training.trainer import Trainer
+    from data_pipeline.batches.dataset import Dataset
+
+TRAIN = "train"  # value of decode.language_model that asks for a model of the training text
+LM = "lm"  # its folder in a run
+
+logger = logging.getLogger(__name__)
+
+
+class EvaluatedSet(NamedTuple):
+    """The evaluation of a run on a set, and the files of its report."""
+
+    evaluation: EvaluatedRun
+    files: ReportFiles
+
+
+def more_test_manifests(data: DataConfig) -> list[Path]:
+    """Return the manifests of the further test sets."""
+    return [Path(path) for text in data.more_tests.split(",") if (path := text.strip())]
+
+
+def refuse_language_model(config: Config, vocabulary: Vocabulary) -> None:
+    """Raise a UserError where a run could not be decoded with its language model, before it is trained."""
+    wanted = config.decode.language_model
+    if wanted and wanted != TRAIN:
+        fusion_model(Path(wanted), vocabulary)
+    is_chinese = vocabulary.is_mandarin or any(map(is_hanzi, vocabulary.tokens))
+    if wanted == TRAIN and not (vocabulary.pieces or is_chinese):
+        raise UserError(
+            f"decode.language_model: expected Chinese text or pieces of words for a model of the training "
+            f"text, received {vocabulary.unit} such as {', '.join(vocabulary.tokens[1:4])}; set "
+            "data.units=bpe:500, or leave decode.language_model empty"
+        )
+
+
+def train_run_language_model(run: Run, config: Config, on_progress: OnProgress) -> None:
+    """Train the language model that a run asks for on its training text, unless it has one."""
+    from asr.training.language_model import train_language_models
+
+    folder = run.directory / LM
+    if config.decode.language_model != TRAIN or folder.exists():
+        return
+    vocabulary = run.vocabulary()
+    # words convert syllables to hanzi
+    units = ["syllables", "words"] if vocabulary.is_mandarin else [vocabulary.unit]
+    trained = train_language_models(
+        [config.data.train],
+        folder,
+        units,
+        pieces=run.directory / UNITS_MODEL if vocabulary.pieces else None,
+        order=config.decode.order,
+        on_progress=on_progress,
+    )
+    logger.info("%s: a language model of the %s training sentences", folder, f"{trained.num_sentences:,}")
+
+
+def evaluate_test_sets(
+    trainer: Trainer, devices: ModelDevices, test: Dataset, more: Sequence[Dataset], on_progress: OnProgress
+) -> list[EvaluatedSet]:
+    """Evaluate the chosen epoch of a run that is trained on each of its test sets, and write the reports.
+
+    Args:
+        trainer: of the run.
+        devices: on which the model runs.
+        test: of the report.
+        more: of `data.more_tests`.
+        on_progress: receives the progress of tuning the decoder.
+
+    Raises:
+        Interrupted: a signal was received.
+    """
+    from asr.evaluation.record_files import report_path
+    from asr.evaluation.run_evaluation import evaluate_on_devices
+    from asr.report.files import write_report_files
+
+    run, data = trainer.run, trainer.config.data
+    if trainer.config.decode.language_model:
+        _tune(trainer, devices, on_progress)
+    manifests = [Path(data.test or data.dev), *more_test_manifests(data)]
+    tested: list[EvaluatedSet] = []
+    for manifest, dataset in zip(manifests, [test, *more], strict=True):
+        evaluated = evaluate_on_devices(devices, run, dataset, manifest, trainer.stop)
+        trainer.stop.raise_if_requested()
+        page = report_path(run, manifest, evaluated.record.decoder) if tested else run.report_path
+        tested.append(EvaluatedSet(evaluated, write_report_files(evaluated, page)))
+    return tested
+
+
+def _tune(trainer: Trainer, devices: ModelDevices, on_progress: OnProgress) -> None:
+    """Write the run's decoder with its language model, whose weight is tuned on dev."""
+    from asr.evaluation.decoder_tuning import tune_decoder
+
+    def progress(work: Work) -> None:
+        trainer.stop.raise_if_requested()
+        on_progress(work)
+
+    run, wanted = trainer.run, trainer.config.decode.language_model
+    model = str(run.directory / LM) if wanted == TRAIN else wanted
+    choice = DecoderChoice(DecoderSettings(beam=SEARCH_BEAM, language_model=model))
+    tuned = tune_decoder(run.directory, trainer.config.data.dev, choice, progress, devices)
+    best, greedy = tuned.best.edits.rate, tuned.greedy.edits.rate
+    rates = f"dev {tuned.token} error rate {best:.2%}, greedy {greedy:.2%}"
+    if tuned.settings is None:
+        logger.warning("%s: worse hanzi than greedy decoding, which is kept (%s)", model, rates)
+    else:
+        logger.info("%s: lm_weight %g, %s", tuned.path, tuned.best.lm_weight, rates)
