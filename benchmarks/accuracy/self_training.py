@@ -3,8 +3,8 @@
     python -m benchmarks.accuracy.self_training data/mine --parent runs/demo
     python -m benchmarks.accuracy.self_training data/hsk_words --config hsk_words --rounds 2
 
-The folder has the manifests of `asr prepare`. Of the training manifest, every tenth utterance of a shuffled
-order (`--share`) keeps its text, and a run is trained on these, from the weights of `--parent` or from nothing.
+The folder has the manifests of `asr prepare`. Of the training manifest, a tenth of the utterances (`--share`)
+keeps its text, and a run is trained on these, from the weights of `--parent` or from nothing.
 In each round the latest run labels the recordings of the rest, and the next run is trained on both, from the
 latest run's weights or from nothing (`--restart`). Each is measured on test, and what each round keeps is
 compared with the text that the rest really has. A step that is finished is not repeated.
