@@ -69,6 +69,10 @@ def label_command(arguments: argparse.Namespace) -> int:
     dev = arguments.dev or Path(run.config().data.dev)
     if arguments.out.suffix != ".jsonl" or arguments.out.resolve() == dev.resolve():
         raise UserError(f"--out {arguments.out}: expected the name of a new manifest, such as labelled.jsonl")
+    if not dev.is_file():
+        raise UserError(
+            f"{dev}: no such manifest, which calibrates the confidence; name labelled recordings with --dev"
+        )
     choice = decoder_choice(arguments, run)
     from asr.evaluation.labels.machine_labels import Labeller
     from asr.transcription.recognizer import Recognizer
@@ -89,10 +93,6 @@ def _calibrated(recognizer: Recognizer, dev: Path) -> CalibratedConfidence:
     from asr.evaluation.labels.calibrated_confidence import calibrate, samples_of
     from data_pipeline.manifests.manifest import read_manifest
 
-    if not dev.is_file():
-        raise UserError(
-            f"{dev}: no such manifest, which calibrates the confidence; name labelled recordings with --dev"
-        )
     with ProgressBars() as bars:
         calibrated = calibrate(samples_of(recognizer, read_manifest(dev), bars))
     print(
