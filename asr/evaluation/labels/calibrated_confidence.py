@@ -156,7 +156,7 @@ def _predicted(weights: Floats, features: Floats) -> Floats:
 
 
 def _fitted(features: Floats, right: Floats, total: Floats) -> Floats:
-    """Return the weights under which so many right tokens are most probable."""
+    """Return the weights under which these numbers of right tokens are most probable."""
     import scipy.optimize  # not above: it takes a while to import
 
     def loss(weights: Floats) -> tuple[float, Floats]:

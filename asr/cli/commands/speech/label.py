@@ -42,7 +42,7 @@ def add_label_arguments(parser: argparse.ArgumentParser) -> None:
         type=float,
         default=0.9,
         metavar="SHARE",
-        help="keep a segment if so many of its tokens are probably right (default: 0.9)",
+        help="keep a segment if at least this share of its tokens is probably right (default: 0.9)",
     )
     parser.add_argument(
         "--dev",
