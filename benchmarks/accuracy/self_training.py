@@ -41,7 +41,7 @@ def main() -> None:
     parser.add_argument("--restart", action="store_true", help="train each round as the first run was")
     parser.add_argument("--config", default="demo", help="whose model and training are used")
     parser.add_argument("--out", type=Path, default=Path("runs/self_training"), help="folder of the runs")
-    parser.add_argument("--min-confidence", type=float, default=0.9, metavar="SHARE")
+    parser.add_argument("--min-confidence", type=float, default=0.8, metavar="SHARE")
     parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE")
     parser.add_argument("--round-set", action="append", default=[], metavar="SECTION.KEY=VALUE")
     arguments = parser.parse_args()

@@ -5,8 +5,9 @@
     calibrated.measured.error                       # expected calibration error, by cross-validation
 
 The confidences of single tokens are overconfident where a model knows little, and say nothing of tokens that
-are missing. A logistic regression predicts the share from the mean and the lowest confidence of the tokens
-and their number (Platt scaling; Guo et al., 2017, arXiv:1706.04599).
+are missing. A logistic regression predicts the share from their mean (Platt scaling; Guo et al., 2017,
+arXiv:1706.04599). The lowest confidence and the number of tokens as further features changed the calibration
+error on four unseen sets by less than a point.
 """
 
 from __future__ import annotations
@@ -31,11 +32,11 @@ from asr.transcription.recognizer import Recognizer
 
 logger = logging.getLogger(__name__)
 
-MIN_SAMPLES = 20  # transcripts, below which three weights and a constant mean little
+MIN_SAMPLES = 20  # transcripts, below which two weights mean little
 MAX_SAMPLES = 2000  # utterances are recognized, evenly spread over a larger set
 NUM_FOLDS = 5
 CERTAIN = 1e-4  # confidences are clipped to between this and 1 less this
-RIDGE = 1.0  # of the weights, in tokens: keeps them finite where every token of dev is right
+RIDGE = 1.0  # of the slope, in tokens: keeps it finite where every token of dev is right
 
 Floats = npt.NDArray[np.float64]
 
@@ -57,7 +58,7 @@ class CalibratedConfidence:
     """A confidence that was fitted to samples.
 
     Attributes:
-        weights: of the features of a transcript.
+        weights: constant and slope of the regression, (2,).
         num_samples: to which they were fitted.
         measured: calibration on the samples, each predicted by the weights fitted to the other folds.
         predicted: these predictions, (N,), in the order of the samples.
@@ -139,16 +140,10 @@ def samples_of(
 
 
 def _features(confidences: Sequence[Sequence[float]]) -> Floats:
-    """Return the features of transcripts, (N, 4), given the confidences of the tokens of each."""
+    """Return the features of transcripts, (N, 2), given the confidences of the tokens of each."""
     mean = np.array([np.mean(of_one) for of_one in confidences])
-    lowest = np.array([np.min(of_one) for of_one in confidences])
-    length = np.array([len(of_one) for of_one in confidences], float)
-    return np.stack([np.ones_like(mean), _logit(mean), _logit(lowest), np.log(length)], axis=1)
-
-
-def _logit(values: Floats) -> Floats:
-    clipped = np.clip(values, CERTAIN, 1 - CERTAIN)
-    return np.asarray(np.log(clipped / (1 - clipped)))
+    clipped = np.clip(mean, CERTAIN, 1 - CERTAIN)
+    return np.stack([np.ones_like(mean), np.log(clipped / (1 - clipped))], axis=1)
 
 
 def _predicted(weights: Floats, features: Floats) -> Floats:

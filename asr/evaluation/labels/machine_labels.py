@@ -34,7 +34,7 @@ from data_pipeline.manifests.manifest import write_manifest
 from data_pipeline.recordings.segments import file_name, read_spans
 from data_pipeline.types import UNREADABLE_AUDIO, LeftOut, Recording
 
-MIN_CONFIDENCE = 0.9  # the least sure labels that are kept have one wrong token in ten
+MIN_CONFIDENCE = 0.8  # the least sure labels that are kept have one wrong token in five, most have fewer
 NO_SPEECH = "no speech found"
 NOT_UTF8 = "name is not UTF-8; rename it"
 AUDIO = "audio"  # folder of the cut segments, beside the manifest

@@ -40,9 +40,9 @@ def add_label_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--min-confidence",
         type=float,
-        default=0.9,
+        default=0.8,
         metavar="SHARE",
-        help="keep a segment if at least this share of its tokens is probably right (default: 0.9)",
+        help="keep a segment if at least this share of its tokens is probably right (default: 0.8)",
     )
     parser.add_argument(
         "--dev",

@@ -15,7 +15,7 @@ from asr.transcription.recognizer import Recognizer
 from data_pipeline.manifests.manifest import read_manifest
 from data_pipeline.types import UNREADABLE_AUDIO
 
-MEAN_CONFIDENCE = CalibratedConfidence(np.array([0.0, 1.0, 0.0, 0.0]), 100, Calibration((), 0.0), np.zeros(0))
+MEAN_CONFIDENCE = CalibratedConfidence(np.array([0.0, 1.0]), 100, Calibration((), 0.0), np.zeros(0))
 
 
 @pytest.fixture(scope="module")
