@@ -96,6 +96,9 @@ class DataConfig:
     # Manifest of the training set (JSON Lines, see data_pipeline/manifests/manifest.py). `corpus` fills in
     # those of the three manifests that are empty.
     train: str = ""
+    # Manifests that `asr label` made, separated by commas; they are trained on together with `train`.
+    # Recordings of `train`, `dev` and `test` in them are left out. `train.label_weight` weighs them.
+    machine_labelled: str = ""
     # Manifest of the dev set, by which the epoch to decode with is chosen.
     dev: str = ""
     # Manifest of the test set, on which the chosen epoch is evaluated for the report. Where
@@ -263,6 +266,10 @@ class TrainConfig:
     # spread evenly over the clip are preferred, less and less. Without it, a network whose receptive field
     # covers a clip may learn to write all labels in the clip's first frames. 0 for none.
     flat_start: Share = 0.1
+    # Weight of the loss of an utterance that a model has labelled (`asr label`), relative to one that people
+    # have: below 1, wrong labels cost less. `asr label` leaves doubtful ones out, and those that are left
+    # count in full, as in Kahn et al. (2020, arXiv:1909.09116) and Park et al. (2020, arXiv:2005.09629).
+    label_weight: Annotated[float, Range(0.001, 10.0)] = 1.0
     # Share of the losses of `model.intermediate_ctc` in the whole loss.
     intermediate_weight: Share = 0.3
     # Consistency regularisation (CR-CTC; Yao et al., 2024, arXiv:2410.05101): the model processes two views

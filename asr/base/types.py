@@ -14,6 +14,29 @@ Tensor: TypeAlias = Any  # a tf.Tensor or numpy.ndarray; Keras and TensorFlow ha
 
 
 @dataclass(frozen=True, slots=True)
+class MachineLabel:
+    """Who labelled a recording, where that was a model.
+
+    Attributes:
+        run: directory of the run.
+        model: name of its checkpoint.
+        version: of this program.
+        date: of labelling, as "2026-11-26".
+        confidence: estimated share of the label's tokens that are right, from 0 to 1.
+        source: absolute path of the recording that the clip is from.
+        begin_s: where in the source the clip begins.
+    """
+
+    run: str
+    model: str
+    version: str
+    date: str
+    confidence: float
+    source: str
+    begin_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
 class Utterance:
     """One labelled recording.
 
@@ -25,6 +48,7 @@ class Utterance:
         tokens: the transcript in units of the vocabulary (syllables, characters, words).
         speaker: id of the speaker; empty when unknown.
         corpus: name of the corpus among those that are trained on together; empty for a single one.
+        labelled_by: the model that made text and tokens; None where people did.
     """
 
     id: str
@@ -34,6 +58,7 @@ class Utterance:
     tokens: tuple[str, ...]
     speaker: str = ""
     corpus: str = ""
+    labelled_by: MachineLabel | None = None
 
 
 class Batch(NamedTuple):
@@ -43,6 +68,16 @@ class Batch(NamedTuple):
     num_samples: Tensor  # (B,) int32
     labels: Tensor  # (B, U) int32, padded with the blank, 0
     num_labels: Tensor  # (B,) int32
+
+
+class WeightedBatch(NamedTuple):
+    """A batch of training whose rows count differently."""
+
+    audio: Tensor  # (B, S) int16
+    num_samples: Tensor  # (B,) int32
+    labels: Tensor  # (B, U) int32, padded with the blank, 0
+    num_labels: Tensor  # (B,) int32
+    weights: Tensor  # (B,) float32, of the rows' losses
 
 
 class Logits(NamedTuple):

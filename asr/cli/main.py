@@ -31,6 +31,7 @@ from asr.cli.commands.data.record import add_record_arguments, record_command
 from asr.cli.commands.data.synthesize import add_synthesize_arguments, synthesize_command
 from asr.cli.commands.language.lm import add_lm_arguments, lm_command
 from asr.cli.commands.speech.align import add_align_arguments, align_command
+from asr.cli.commands.speech.label import add_label_arguments, label_command
 from asr.cli.commands.speech.merge import add_merge_arguments, merge_command
 from asr.cli.commands.speech.serve import add_serve_arguments, serve_command
 from asr.cli.commands.speech.transcribe import add_transcribe_arguments, transcribe_command
@@ -75,6 +76,12 @@ COMMANDS = (
         tune_decoder_command,
     ),
     Command("transcribe", "transcribe recordings", add_transcribe_arguments, transcribe_command),
+    Command(
+        "label",
+        "label recordings without text by a model, to train on them",
+        add_label_arguments,
+        label_command,
+    ),
     Command("merge", "put the shards of a transcription together", add_merge_arguments, merge_command),
     Command("serve", "answer clients over the network with a model", add_serve_arguments, serve_command),
     Command("export", "write a model for other runtimes", add_export_arguments, export_command),

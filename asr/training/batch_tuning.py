@@ -28,7 +28,7 @@ from asr.training.data import with_manifests
 from asr.training.engine import start_engine
 
 if TYPE_CHECKING:
-    from asr.base.types import Batch
+    from asr.base.types import Batch, WeightedBatch
     from asr.training.trainer import Trainer
     from data_pipeline.batches.dataset import Dataset
 
@@ -197,18 +197,24 @@ def _make_trainer(config: Config, devices: Devices, folder: Path) -> tuple[Train
     with engine.scope():
         model = make_acoustic_model(config, vocabulary, for_training=True)
     augmenter = Augmenter.load(config.augment, config.train.seed)
-    data = Dataset(_trainable_utterances(config), vocabulary, config.train.batch_clips_s, augmenter)
+    data = Dataset(
+        _trainable_utterances(config),
+        vocabulary,
+        config.train.batch_clips_s,
+        augmenter,
+        label_weight=config.train.label_weight,
+    )
     run = Run(folder)
     placed = place_model(engine, model, data.utterances, config.train.batch_clips_s, run)
     return Trainer(engine, TrainingSetup(config, vocabulary, model, data, data, placed=placed), run), data
 
 
 def _trainable_utterances(config: Config) -> list[Utterance]:
-    """Return the utterances of the training manifest, without those that are too long to be trained on."""
+    """Return the utterances of the training manifests, without those that are too long to be trained on."""
+    from asr.training.machine_labelled import training_utterances
     from data_pipeline.doctor.quick import LONGEST_S
-    from data_pipeline.manifests.manifest import read_manifest
 
-    return [u for u in read_manifest(Path(config.data.train)) if u.duration_s <= LONGEST_S]
+    return [u for u in training_utterances(config) if u.duration_s <= LONGEST_S]
 
 
 def _attempt(trainer: Trainer, data: Dataset, batch_s: float) -> Trial:
@@ -270,7 +276,7 @@ def _lengths(data: Dataset) -> list[int]:
     return [num_samples_at(n, speed) + pause for n, speed, pause in zip(own, speeds, pauses, strict=True)]
 
 
-def _noise_batch(data: Dataset, rows: list[int], lengths: list[int]) -> Batch:
+def _noise_batch(data: Dataset, rows: list[int], lengths: list[int]) -> Batch | WeightedBatch:
     """Return a batch of noise with the clips' lengths and labels; no recording is read."""
     import numpy as np
 
@@ -278,10 +284,11 @@ def _noise_batch(data: Dataset, rows: list[int], lengths: list[int]) -> Batch:
 
     rng = np.random.default_rng(len(rows))
     audio = [rng.integers(-3000, 3000, lengths[index], dtype=np.int16) for index in rows]
-    return pad_batch(audio, [data.labels[index] for index in rows])
+    batch = pad_batch(audio, [data.labels[index] for index in rows])
+    return batch if data.label_weight == 1.0 else data.weighted(batch, rows)
 
 
-def _step(trainer: Trainer, batch: Batch) -> float:
+def _step(trainer: Trainer, batch: Batch | WeightedBatch) -> float:
     """Train on a batch and return its seconds of audio."""
     from asr.audio.recording import SAMPLE_RATE_HZ
 

@@ -17,6 +17,7 @@ from asr.base.text.wording import counted
 from asr.base.types import Utterance
 from asr.base.vocabulary import Vocabulary
 from asr.base.work import OnProgress, ignore_progress
+from asr.evaluation.data import expect_same_pieces
 from asr.runs.run import Run
 
 if TYPE_CHECKING:
@@ -80,11 +81,11 @@ def with_manifests(config: Config, on_progress: OnProgress = ignore_progress) ->
 
 def make_vocabulary(config: Config) -> Vocabulary:
     """Return the vocabulary that `data.vocabulary` asks for."""
-    from data_pipeline.manifests.manifest import read_manifest
+    from asr.training.machine_labelled import training_utterances
 
     if config.data.vocabulary in TRAINING_TOKENS:
         manifest = Path(config.data.train)
-        own = Vocabulary.of_utterances(read_manifest(manifest))
+        own = Vocabulary.of_utterances(training_utterances(config))
         if own.unit == "pieces":
             return pieces_beside(manifest)
         return with_parent_tokens(own, config)
@@ -141,10 +142,10 @@ def training_data(
     worker: int = 0,
     num_workers: int = 1,
 ) -> tuple[Dataset, list[str]]:
-    """Return the usable utterances of the training manifest, and why the others were left out (also logged).
+    """Return the usable utterances of the training manifests, and why the others were left out (also logged).
 
     Args:
-        config: names the manifest.
+        config: names the manifests.
         vocabulary: of the model.
         model: decides which labels fit their audio.
         on_progress: receives the number of recordings checked.
@@ -154,15 +155,19 @@ def training_data(
     Raises:
         UserError: no utterance can be trained on.
     """
+    from asr.training.machine_labelled import log_machine_labelled, training_utterances
     from data_pipeline.augment.augmenter import Augmenter
     from data_pipeline.batches.dataset import Dataset
     from data_pipeline.doctor.quick import CheckedShare, check_utterances, log_left_out
-    from data_pipeline.manifests.manifest import read_manifest
     from data_pipeline.preparation.combined_corpora import weights_of
 
     augmenter = Augmenter.load(config.augment, config.train.seed, on_progress=on_progress)
     manifest = Path(config.data.train)
-    utterances = read_manifest(manifest)
+    utterances = training_utterances(config)
+    log_machine_labelled(config, utterances)
+    labels = [utterance.tokens for utterance in utterances if utterance.labelled_by is not None]
+    if labels and vocabulary.pieces is not None:
+        expect_same_pieces(labels, vocabulary.pieces, config.data.machine_labelled)
     weights = weights_of(config.data.weights, list(dict.fromkeys(u.corpus for u in utterances if u.corpus)))
     sound, problems = check_utterances(
         utterances,
@@ -175,7 +180,8 @@ def training_data(
     log_left_out(problems, len(utterances), str(manifest))
     if not sound:
         raise UserError(f"{manifest}: no utterance can be used for training; the reasons are above")
-    return Dataset(sound, vocabulary, config.train.batch_clips_s, augmenter, weights), problems
+    batch_s, label_weight = config.train.batch_clips_s, config.train.label_weight
+    return Dataset(sound, vocabulary, batch_s, augmenter, weights, label_weight), problems
 
 
 def warn_of_shared_sentences(train: Sequence[Utterance], others: Mapping[str, Sequence[Utterance]]) -> None:

@@ -17,7 +17,7 @@ import tensorflow as tf
 from asr.audio.recording import SAMPLE_RATE_HZ, Waveform, read_audio
 from asr.base.config import AugmentConfig
 from asr.base.errors import UserError
-from asr.base.types import Batch, Utterance
+from asr.base.types import Batch, Utterance, WeightedBatch
 from asr.base.vocabulary import Vocabulary
 from data_pipeline.augment.augmenter import (
     Augmenter,
@@ -91,6 +91,7 @@ class Dataset:
         batch_s: seconds of audio in a batch, padding included.
         augmenter: changes clips in training; the default leaves them unchanged.
         weights: how often an epoch has each utterance of a corpus, by its name; 1 where it is not named.
+        label_weight: of the loss of an utterance that a model has labelled; 1 for batches without weights.
         recordings: reads the recordings of an epoch.
     """
 
@@ -99,6 +100,7 @@ class Dataset:
     batch_s: float
     augmenter: Augmenter = field(default_factory=lambda: Augmenter.load(AugmentConfig(pauses=0.0), seed=0))
     weights: Mapping[str, float] = field(default_factory=dict)
+    label_weight: float = 1.0
     recordings: DecodedRecordings = field(default_factory=DecodedRecordings, repr=False, compare=False)
 
     @cached_property
@@ -146,7 +148,7 @@ class Dataset:
         fits: Callable[[int, list[int]], bool],
         own_rows: Callable[[Sequence[int]], list[int]] = list,
         first_batch: int = 0,
-    ) -> tuple[list[list[int]], Iterator[Batch]]:
+    ) -> tuple[list[list[int]], Iterator[Batch | WeightedBatch]]:
         """Return the rows of each batch, and the batches, of one epoch of training.
 
         Args:
@@ -171,7 +173,17 @@ class Dataset:
             return labels[clips.places[number]]
 
         places = [clips.places[numbers].tolist() for numbers in plan]
-        return places, self._batches([own_rows(numbers) for numbers in plan], read, labels_of)
+        own = [own_rows(numbers) for numbers in plan]
+        batches = self._batches(own, read, labels_of)
+        if self.label_weight == 1.0:
+            return places, batches
+        rows = [clips.places[numbers].tolist() for numbers in own]
+        return places, (self.weighted(batch, of) for batch, of in zip(batches, rows, strict=True))
+
+    def weighted(self, batch: Batch, rows: Sequence[int]) -> WeightedBatch:
+        """Return a batch of these rows with the weights of their losses."""
+        labelled = [self.utterances[row].labelled_by is not None for row in rows]
+        return WeightedBatch(*batch, np.where(labelled, self.label_weight, 1.0).astype(np.float32))
 
     def _clips(self, epoch: int, fits: Callable[[int, list[int]], bool]) -> _Clips:
         """Return the clips of an epoch; one that would be too short when sped up keeps its own speed."""

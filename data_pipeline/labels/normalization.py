@@ -14,6 +14,7 @@ from typing import NamedTuple
 from asr.base.errors import UserError
 from asr.base.system.files import whole_file
 from asr.base.text.hanzi_text import is_hanzi
+from data_pipeline.labels.english_text import english_as_spoken, has_abbreviations, is_english
 
 REMEDY = "pip install 'polyphone[normalize]'"
 ROMAN = "ⅠⅡⅢⅣⅤⅥⅦⅧⅨⅩⅪⅫⅰⅱⅲⅳⅴⅵⅶⅷⅸⅹⅺⅻ"
@@ -38,7 +39,7 @@ class NormalizedText(NamedTuple):
 
 
 class Normalizer:
-    """Writes out Mandarin text as it is spoken.
+    """Writes out text as it is spoken: English where it has Latin letters and no hanzi, else Mandarin.
 
     Raises:
         UserError: the package that does it is not installed.
@@ -50,14 +51,22 @@ class Normalizer:
         except ImportError:
             raise UserError(f"`normalize` needs the package wetext; {REMEDY}") from None
         self._rules = Rules(lang="zh", operator="tn")
+        self._english = Rules(lang="en", operator="tn")
 
     def __call__(self, text: str) -> str:
         """Return the text as it is spoken; what the rules do not know stays as it is."""
+        if is_english(text):
+            return english_as_spoken(text, lambda written: str(self._english.normalize(written)))
         text = FRACTION.sub(lambda found: self._read(_plain(found[0])), MIXED.sub("又", text))
         return self._read(RANGE.sub("~", "".join(map(_plain, text))))
 
     def _read(self, text: str) -> str:
         return str(self._rules.normalize(text))
+
+
+def is_short(text: str) -> bool:
+    """Return whether a text has numbers or abbreviations, which are not written as they are read."""
+    return has_numbers(text) or has_abbreviations(text)
 
 
 def has_numbers(text: str) -> bool:

@@ -4,12 +4,14 @@
      "speaker": "a"}
 
 `audio` is relative to the manifest's folder, or absolute. `tokens` are separated by spaces; `text`, `speaker`
-and `corpus`, which only joint manifests have, may be missing.
+and `corpus`, which only joint manifests have, may be missing. In manifests of `asr label`, `labelled_by`
+describes the model that made text and tokens; see `asr.base.types.MachineLabel`.
 """
 
 from __future__ import annotations
 
 import codecs
+import dataclasses
 import itertools
 import json
 import re
@@ -23,7 +25,7 @@ from asr.base.errors import UserError
 from asr.base.system.files import is_utf8, whole_file
 from asr.base.system.paths import path_on_disk
 from asr.base.text.wording import listed
-from asr.base.types import Utterance
+from asr.base.types import MachineLabel, Utterance
 
 NUM_ERRORS = 20  # of broken lines in one message; `asr doctor` lists all
 URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
@@ -150,6 +152,7 @@ def _record(utterance: Utterance, folder: Path) -> dict[str, Any]:
         "tokens": " ".join(utterance.tokens),
         "speaker": utterance.speaker,
         **({"corpus": utterance.corpus} if utterance.corpus else {}),
+        **({"labelled_by": dataclasses.asdict(label)} if (label := utterance.labelled_by) else {}),
     }
 
 
@@ -179,7 +182,28 @@ def _utterance(line: str, folder: Path) -> Utterance:
         tokens=tuple(map(sys.intern, _text(record, "tokens").split())),
         speaker=sys.intern(_text(record, "speaker", default="")),
         corpus=sys.intern(_text(record, "corpus", default="")),
+        labelled_by=_machine_label(record.get("labelled_by")),
     )
+
+
+def _machine_label(record: Any) -> MachineLabel | None:
+    if record is None:
+        return None
+    if not isinstance(record, dict):
+        raise UserError(f"labelled_by: expected a JSON object, received {record!r}")
+    names = ("run", "model", "version", "date", "source")
+    return MachineLabel(
+        **{name: sys.intern(_text(record, name, default="")) for name in names},
+        confidence=_number(record, "confidence"),
+        begin_s=_number(record, "begin_s"),
+    )
+
+
+def _number(record: dict[str, Any], key: str) -> float:
+    value = record.get(key, 0.0)
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        raise UserError(f"labelled_by: {key}: expected a number, received {value!r}")
+    return float(value)
 
 
 def _audio(record: dict[str, Any]) -> str:

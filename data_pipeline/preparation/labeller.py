@@ -13,7 +13,7 @@ from asr.base.errors import UserError
 from asr.base.text.units import Unit
 from data_pipeline.labels.errors import UnlabelledError
 from data_pipeline.labels.from_text import CAN_BE_NORMALIZED, ReadingPolicy, label, label_all
-from data_pipeline.labels.normalization import Normalizer, has_numbers
+from data_pipeline.labels.normalization import Normalizer, is_short
 from data_pipeline.labels.readings.tones import Tones
 from data_pipeline.labels.readings.user_table import UserTable
 from data_pipeline.labels.syllable_spelling import syllables_of
@@ -109,7 +109,7 @@ class Labeller:
             to_read = [recording for recording in some if not self._keeps(recording)]
             texts = {one.text: one.text for one in to_read}
             if self.normalizer is not None:
-                texts = {text: self.normalizer(text) if has_numbers(text) else text for text in texts}
+                texts = {text: self.normalizer(text) if is_short(text) else text for text in texts}
             labels = label_all(list(texts.values()), self.units, self.policy)
             labelled = dict(zip(texts, zip(texts.values(), labels, strict=True), strict=True))
             for recording in some:

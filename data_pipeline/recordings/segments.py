@@ -1,4 +1,4 @@
-"""Cut segments of longer recordings into WAV files of their own."""
+"""Cut segments of longer recordings into WAV files of their own, and read parts of long recordings."""
 
 from __future__ import annotations
 
@@ -9,7 +9,9 @@ import zlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from asr.audio.recording import SAMPLE_RATE_HZ, read_audio, write_wav
+import numpy as np
+
+from asr.audio.recording import SAMPLE_RATE_HZ, Waveform, audio_blocks, read_audio, write_wav
 from asr.base.errors import UserError
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.types import LeftOut, Recording
@@ -18,6 +20,7 @@ from data_pipeline.work import in_threads
 END_TOLERANCE_S = 0.1  # because times in lists are rounded
 MAX_NAME_BYTES = 150
 MAX_IN_MEMORY = 4  # long recordings
+BLOCK_S = 30.0  # of a long recording, read at once
 
 
 def cut_segments(
@@ -66,6 +69,29 @@ def _cut_file(path: str, segments: dict[str, list[Recording]], folder: Path) -> 
         write_wav(wav, samples)
         results.append(dataclasses.replace(segment, audio_path=str(wav), begin_s=0.0, end_s=None))
     return results
+
+
+def read_spans(path: str | Path, spans: Sequence[tuple[int, int]]) -> Iterator[Waveform]:
+    """Yield the samples of spans of a recording of any length, reading one block after the other.
+
+    Args:
+        path: of the recording.
+        spans: begin and end of each in samples at 16 kHz, in order and without overlaps.
+
+    Raises:
+        UserError: it cannot be read, or ends before a span does.
+    """
+    blocks = audio_blocks(path, BLOCK_S)
+    held, begin = np.zeros(0, np.int16), 0  # what has been read and is still needed, and where it begins
+    for first, last in spans:
+        while begin + len(held) < last:
+            kept = held[max(0, first - begin) :]
+            begin += len(held) - len(kept)
+            block = next(blocks, None)
+            if block is None:
+                raise UserError(f"{path}: the recording has become shorter; run the command again")
+            held = np.concatenate([kept, block])
+        yield held[first - begin : last - begin]
 
 
 def file_name(utterance_id: str) -> str:

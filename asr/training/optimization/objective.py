@@ -19,7 +19,11 @@ from asr.ctc.loss import ctc_loss
 from asr.model.acoustic_model import AcousticModel
 
 Objective: TypeAlias = Callable[..., tuple[Tensor, BestPath]]
-"""(model, audio, num_samples, labels, num_labels) -> (mean loss over the rows, best path through each)."""
+"""(model, audio, num_samples, labels, num_labels[, weights]) -> (mean loss over the rows, best path).
+
+Weights, of a `WeightedBatch`, multiply the losses of the rows; their sum is divided by the number of rows all
+the same, so that devices and parts of a batch, which know only their own rows, add up to the whole batch.
+"""
 
 
 def flat_steps_of(config: TrainConfig, num_steps: int) -> int:
@@ -59,22 +63,34 @@ def make_objective(
             return None
         return tf.maximum(1.0 - tf.cast(optimizer.iterations, tf.float32) / flat_steps, 0.0)
 
-    def intermediate_loss(logits: DeepLogits, labels: Tensor, num_labels: Tensor) -> Tensor:
+    def mean_loss(logits: Logits, labels: Tensor, num_labels: Tensor, weights: Tensor | None) -> Tensor:
+        losses = ctc_loss(logits, labels, num_labels, prior_weight())  # (B,)
+        return tf.reduce_mean(losses if weights is None else losses * tf.cast(weights, losses.dtype))
+
+    def intermediate_loss(
+        logits: DeepLogits, labels: Tensor, num_labels: Tensor, weights: Tensor | None
+    ) -> Tensor:
         if phone_ids:
             labels, num_labels = phone_labels(labels, num_labels, phone_ids)
-        losses = [ctc_loss(each, labels, num_labels, prior_weight()) for each in logits.intermediate]
-        return tf.add_n([tf.reduce_mean(each) for each in losses]) / len(losses)
+        losses = [mean_loss(each, labels, num_labels, weights) for each in logits.intermediate]
+        return tf.add_n(losses) / len(losses)
 
     def objective(
-        model: AcousticModel, audio: Tensor, num_samples: Tensor, labels: Tensor, num_labels: Tensor
+        model: AcousticModel,
+        audio: Tensor,
+        num_samples: Tensor,
+        labels: Tensor,
+        num_labels: Tensor,
+        weights: Tensor | None = None,
     ) -> tuple[Tensor, BestPath]:
         logits: Logits | DeepLogits = model(audio, num_samples, training=True)
         if config.consistency:  # both views have the same labels
             labels, num_labels = tf.concat([labels] * 2, axis=0), tf.concat([num_labels] * 2, axis=0)
-        loss = tf.reduce_mean(ctc_loss(Logits(*logits[:2]), labels, num_labels, prior_weight()))
+            weights = None if weights is None else tf.concat([weights] * 2, axis=0)
+        loss = mean_loss(Logits(*logits[:2]), labels, num_labels, weights)
         if isinstance(logits, DeepLogits):
             share = config.intermediate_weight
-            loss = (1 - share) * loss + share * intermediate_loss(logits, labels, num_labels)
+            loss = (1 - share) * loss + share * intermediate_loss(logits, labels, num_labels, weights)
         last = Logits(*logits[:2])
         if not config.consistency:
             return loss, best_path(last)

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from asr.base.config import TrainConfig
-from asr.base.types import Batch, Tensor
+from asr.base.types import Batch, Tensor, WeightedBatch
 from asr.ctc.greedy import BestPath
 from asr.model.acoustic_model import AcousticModel
 from asr.model.tensorflow_runner import BATCH_SIGNATURE
@@ -26,7 +26,7 @@ class StepResult(NamedTuple):
     gradient_norm: Tensor  # () before clipping
 
 
-Step: TypeAlias = Callable[[Batch, int], StepResult]
+Step: TypeAlias = Callable[[Batch | WeightedBatch, int], StepResult]
 
 
 def make_step(
@@ -44,7 +44,7 @@ def make_step(
         engine: on whose devices the model is.
         model: what the engine's `place` returned.
         optimizer: built for the model.
-        config: of the run.
+        config: of the run; its batches are weighted unless `label_weight` is 1.
         warmup_steps: number of steps of the warm-up.
         flat_steps: number of steps of the flat start.
         phone_ids: see `make_objective`.
@@ -57,9 +57,10 @@ def make_step(
         return kept, norm / scale
 
     objective = make_objective(config, optimizer, warmup_steps, flat_steps, phone_ids)
-    compiled = engine.train_step(model, optimizer, objective, clipped, BATCH_SIGNATURE, config.accumulate)
+    signature = [*BATCH_SIGNATURE, *[tf.TensorSpec((None,), tf.float32)] * (config.label_weight != 1.0)]
+    compiled = engine.train_step(model, optimizer, objective, clipped, signature, config.accumulate)
 
-    def step(batch: Batch, num_rows: int) -> StepResult:
+    def step(batch: Batch | WeightedBatch, num_rows: int) -> StepResult:
         return StepResult(*compiled(tf.constant(num_rows), *batch))
 
     return step
@@ -78,7 +79,7 @@ def clip(gradients: Sequence[Tensor | None], max_norm: Tensor) -> tuple[list[Ten
     return clipped
 
 
-def reference_labels(batch: Batch) -> list[list[int]]:
+def reference_labels(batch: Batch | WeightedBatch) -> list[list[int]]:
     """Return each row's labels, without padding."""
     labels, num_labels = np.asarray(batch.labels), np.asarray(batch.num_labels)
     return [row[:length].tolist() for row, length in zip(labels, num_labels, strict=True)]

@@ -169,7 +169,8 @@ def open_journal(out: Path, model: str, sources: Sequence[Path]) -> Iterator[Jou
     try:
         if not lock_file(file):
             raise UserError(
-                f"{path}: another `asr transcribe` is writing this file; wait for it, or choose another file"
+                f"{path}: another `asr transcribe` or `asr label` is writing this file; wait for it, or "
+                "choose another file"
             )
         journal = Journal(file, path, model, sources)
         try:

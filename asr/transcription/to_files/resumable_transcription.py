@@ -6,10 +6,11 @@ num_failed = transcribe_to_file(recognizer, audio_files(["recordings"]), Path("o
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import logging
 import secrets
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from asr.base.errors import UserError
@@ -54,10 +55,32 @@ def transcribe_to_file(
     with_names = len(sources) > 1
     if shard:
         sources, out = shard.of(sources, recognizer.runner.num_devices), shard.path(out)
-    with open_journal(out, _digest_of(recognizer), sources) as journal:
-        _transcribe(recognizer, sources, journal, on_progress)
+    with resumable_transcripts(recognizer, sources, out, on_progress) as journal:
         write_list(out, format_name, zip(sources, journal.results(), strict=True), with_names=with_names)
         return journal.num_failed
+
+
+@contextlib.contextmanager
+def resumable_transcripts(
+    recognizer: Recognizer, sources: Sequence[Path], out: Path, on_progress: OnProgress = ignore_progress
+) -> Iterator[Journal]:
+    """Transcribe recordings into the journal beside a file, for a block that writes the file from it.
+
+    To resume after an interruption, or after a block that failed, enter the context again with the same
+    model.
+
+    Args:
+        recognizer: as returned by `Recognizer.load`; with any other, nothing is resumed.
+        sources: paths of the recordings; `-` for standard input.
+        out: path of the file; the journal is removed when the block is done.
+        on_progress: receives how many recordings are done.
+
+    Raises:
+        UserError: the journal cannot be written, or another process is writing it.
+    """
+    with open_journal(out, _digest_of(recognizer), sources) as journal:
+        _transcribe(recognizer, sources, journal, on_progress)
+        yield journal
 
 
 def transcribe_to_files(

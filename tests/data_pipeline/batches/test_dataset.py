@@ -10,6 +10,7 @@ import soundfile
 from asr.audio.recording import SAMPLE_RATE_HZ, read_audio
 from asr.base.config import AugmentConfig
 from asr.base.errors import UserError
+from asr.base.types import Batch, MachineLabel, WeightedBatch
 from asr.base.vocabulary import Vocabulary
 from data_pipeline.augment.augmenter import Augmenter, num_samples_at, pause_samples, speed_factors
 from data_pipeline.batches.batching import padded_length
@@ -243,3 +244,43 @@ def test_no_more_recordings_are_kept_than_the_limit_allows(compressed):
     np.testing.assert_array_equal(recordings.read(first), waveforms[0])
     with pytest.raises(UserError, match="cannot read this file"):
         recordings.read(second)
+
+
+LABEL = MachineLabel("runs/a", "epoch-0001", "0.1.0", "2026-11-26", 0.95, "/a.wav")
+
+
+def with_machine_labels(dataset, label_weight):
+    """Return a dataset in which a model has labelled every other utterance."""
+    utterances = [
+        dataclasses.replace(utterance, labelled_by=LABEL if index % 2 else None)
+        for index, utterance in enumerate(dataset.utterances)
+    ]
+    return dataclasses.replace(dataset, utterances=utterances, label_weight=label_weight)
+
+
+def test_rows_that_a_model_labelled_have_their_weight_and_the_others_one(dataset):
+    weighted = with_machine_labels(augmented(dataset, FASTER), 0.25)
+
+    def second_half(numbers):
+        return list(numbers[len(numbers) // 2 :])
+
+    for own_rows in (list, second_half):
+        plan, batches = weighted.epoch(0, 1, anything_fits, own_rows, first_batch=1)
+        found = 0
+        for places, batch in zip(plan, batches, strict=True):
+            assert isinstance(batch, WeightedBatch)
+            expected = [0.25 if place % 2 else 1.0 for place in own_rows(places)]
+            assert batch.weights.tolist() == expected
+            assert batch.weights.dtype == np.float32
+            found += len(expected)
+        assert found > 4
+
+
+def test_a_label_weight_of_one_changes_no_batch(dataset):
+    plan, batches = with_machine_labels(augmented(dataset, FASTER), 1.0).epoch(0, 1, anything_fits)
+    same_plan, same = augmented(dataset, FASTER).epoch(0, 1, anything_fits)
+    assert plan == same_plan
+    for one, other in zip(batches, same, strict=True):
+        assert type(one) is Batch
+        for ours, theirs in zip(one, other, strict=True):
+            np.testing.assert_array_equal(ours, theirs)

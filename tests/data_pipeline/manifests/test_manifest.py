@@ -3,7 +3,7 @@ import os
 import pytest
 
 from asr.base.errors import UserError
-from asr.base.types import Utterance
+from asr.base.types import MachineLabel, Utterance
 from data_pipeline.manifests.manifest import read_manifest, scan_manifest, write_manifest
 
 
@@ -19,6 +19,19 @@ def test_manifest_is_read_as_written_and_can_be_moved(tmp_path):
     moved = folder.rename(tmp_path / "moved")
     paths = [u.audio_path for u in read_manifest(moved / "train.jsonl")]
     assert paths == [str(moved / "audio" / "a.wav"), str(outside)]
+
+
+def test_manifest_keeps_what_made_a_label(tmp_path):
+    label = MachineLabel("runs/demo", "epoch-0012", "0.1.0", "2026-11-26", 0.93, "/long/a.mp3", 12.5)
+    utterances = [
+        Utterance("a", str(tmp_path / "a.wav"), 1.25, "你好", ("ni3", "hao3"), labelled_by=label),
+        Utterance("b", str(tmp_path / "b.wav"), 1.0, "", ("a",)),
+    ]
+    write_manifest(tmp_path / "m.jsonl", utterances)
+    assert read_manifest(tmp_path / "m.jsonl") == utterances
+    first, second = (tmp_path / "m.jsonl").read_text(encoding="utf-8").splitlines()
+    assert '"confidence": 0.93' in first
+    assert "labelled_by" not in second
 
 
 GOOD = '{"id": "a", "audio": "a.wav", "duration_s": 1, "tokens": "x y"}'
@@ -42,6 +55,11 @@ GOOD = '{"id": "a", "audio": "a.wav", "duration_s": 1, "tokens": "x y"}'
         (GOOD.replace("a.wav", "s3://bucket/a.wav"), ":1: audio: .* the address s3://bucket/a.wav; download"),
         (GOOD.replace("a.wav", "https://x.org/a.wav"), ":1: audio: .* the address https://x.org/a.wav"),
         ('{"audio_filepath": "a.wav", "duration": 1, "text": "x"}', ":1: .*NeMo.* `asr prepare json_lines"),
+        (GOOD.replace('"a"', '"a", "labelled_by": "demo"'), ":1: labelled_by: expected a JSON object"),
+        (
+            GOOD.replace('"a"', '"a", "labelled_by": {"confidence": "high"}'),
+            ":1: labelled_by: confidence: expected a number, received 'high'",
+        ),
         (GOOD.replace('"a.wav"', "null"), r":1: audio: expected a string, received None"),
     ],
 )

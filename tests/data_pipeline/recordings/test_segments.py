@@ -1,8 +1,11 @@
 import numpy as np
+import pytest
 import soundfile
 
 from asr.audio.recording import read_audio
-from data_pipeline.recordings.segments import cut_segments, file_name
+from asr.base.errors import UserError
+from data_pipeline.recordings import segments
+from data_pipeline.recordings.segments import cut_segments, file_name, read_spans
 from data_pipeline.types import LeftOut, Recording
 
 
@@ -31,6 +34,18 @@ def test_segments_of_a_long_recording_are_cut_into_files(tmp_path):
     left_out = {r.what: r.reason for r in results if isinstance(r, LeftOut)}
     assert set(left_out) == {"beyond", "backwards", "gone"}
     assert "outside" in left_out["beyond"]
+
+
+@pytest.mark.parametrize("block_s", [0.1, 0.37, 30.0])
+def test_spans_of_a_recording_are_read_block_by_block(block_s, tmp_path, monkeypatch):
+    monkeypatch.setattr(segments, "BLOCK_S", block_s)
+    soundfile.write(tmp_path / "long.flac", np.random.default_rng(0).normal(0, 0.1, 44100), 22050)
+    whole = read_audio(tmp_path / "long.flac")
+    spans = [(0, 700), (700, 701), (9000, 9001), (9001, 20000), (31000, len(whole))]
+    for (begin, end), samples in zip(spans, read_spans(tmp_path / "long.flac", spans), strict=True):
+        np.testing.assert_array_equal(samples, whole[begin:end])
+    with pytest.raises(UserError, match="has become shorter"):
+        list(read_spans(tmp_path / "long.flac", [(100, 200), (30000, len(whole) + 1)]))
 
 
 def test_file_names_are_portable_and_unique():

@@ -10,7 +10,7 @@ import tensorflow as tf
 from helpers.tiny import TINY
 
 from asr.base.config import AugmentConfig, Config, FeatureConfig, ModelConfig, TrainConfig
-from asr.base.types import Batch, Logits
+from asr.base.types import Logits, WeightedBatch
 from asr.base.vocabulary import Vocabulary
 from asr.ctc.loss import ctc_loss
 from asr.model.acoustic_model import AcousticModel, make_acoustic_model
@@ -208,7 +208,9 @@ class Steps:
         model: after these steps.
     """
 
-    def __init__(self, name="single", num_devices=1, warmup_steps=WARMUP_STEPS, flat_steps=3, **train):
+    def __init__(
+        self, name="single", num_devices=1, warmup_steps=WARMUP_STEPS, flat_steps=3, batch=BATCH, **train
+    ):
         train = dataclasses.replace(CONFIG.train, **train)
         config = dataclasses.replace(CONFIG, train=train)
         engine = make_engine(name, [f"/CPU:{index}" for index in range(num_devices)])
@@ -220,7 +222,7 @@ class Steps:
             optimizer = make_optimizer(train, 10)
             optimizer.build(self.model.trainable_variables)
         step = make_step(engine, placed, optimizer, train, warmup_steps, flat_steps)
-        results = [step(Batch(*map(tf.constant, BATCH)), 4) for _ in range(4)]
+        results = [step(type(batch)(*map(tf.constant, batch)), 4) for _ in range(4)]
         assert all(result.path.frame_ids.shape[0] == 4 for result in results)
         self.losses = [float(result.loss) for result in results]
         self.norms = [float(result.gradient_norm) for result in results]
@@ -255,6 +257,58 @@ def test_all_terms_are_the_same_on_every_engine(name, num_devices, changes, sing
     np.testing.assert_allclose(steps.losses, single.losses, rtol=1e-5)
     np.testing.assert_allclose(steps.norms, single.norms, rtol=1e-4)
     for ours, theirs in zip(steps.model.weights, single.model.weights, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6, err_msg=ours.path)
+
+
+WEIGHTED = WeightedBatch(*BATCH, np.array([1.0, 0.25, 1.0, 0.5], np.float32))
+
+
+def test_weights_multiply_the_losses_of_their_rows():
+    config = Config(
+        model=ModelConfig(family=TINY, dropout=0.0, intermediate_ctc="0.5"),
+        train=TrainConfig(intermediate_weight=0.3),
+    )
+    model = make_acoustic_model(config, VOCABULARY, for_training=True)
+    loss, _ = make_objective(config.train, None)(model, *WEIGHTED)
+    logits = model(BATCH.audio, BATCH.num_samples, training=True)
+    last, middle = (
+        np.sum(WEIGHTED.weights * ctc_loss(Logits(*each[:2]), BATCH.labels, BATCH.num_labels)) / 4
+        for each in (logits, *logits.intermediate)
+    )
+    np.testing.assert_allclose(loss, 0.7 * last + 0.3 * middle, rtol=1e-6)
+
+
+def test_weights_of_one_change_no_bit():
+    ones = WeightedBatch(*BATCH, np.ones(4, np.float32))
+    weighted, plain = Steps(batch=ones, label_weight=0.5), Steps()
+    assert weighted.losses == plain.losses
+    for ours, theirs in zip(weighted.model.weights, plain.model.weights, strict=True):
+        np.testing.assert_array_equal(ours, theirs, err_msg=ours.path)
+
+
+@pytest.fixture(scope="module")
+def weighted():
+    return Steps(batch=WEIGHTED, label_weight=0.5)
+
+
+def test_weights_change_the_steps(weighted, single):
+    assert weighted.losses[0] < 0.9 * single.losses[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "num_devices", "changes"),
+    [
+        ("single", 1, {"accumulate": 2}),
+        ("parallel-model", 3, {}),
+        ("stages", 2, {}),
+    ],
+    ids=str,
+)
+def test_weighted_rows_count_the_same_on_every_engine(name, num_devices, changes, weighted):
+    steps = Steps(name, num_devices, batch=WEIGHTED, label_weight=0.5, **changes)
+    np.testing.assert_allclose(steps.losses, weighted.losses, rtol=1e-5)
+    np.testing.assert_allclose(steps.norms, weighted.norms, rtol=1e-4)
+    for ours, theirs in zip(steps.model.weights, weighted.model.weights, strict=True):
         np.testing.assert_allclose(ours, theirs, rtol=1e-4, atol=1e-6, err_msg=ours.path)
 
 

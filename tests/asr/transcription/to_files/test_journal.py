@@ -182,7 +182,7 @@ def test_no_journal_is_left_after_success_or_without_results(out, sources):
 def test_two_commands_cannot_write_the_same_journal(out, sources):
     with open_journal(out, "model", sources) as journal:
         journal.add([transcript_named(sources[0])])
-        with pytest.raises(UserError, match=r"another `asr transcribe` is writing"):
+        with pytest.raises(UserError, match=r"another `asr transcribe` or `asr label` is writing"):
             reopened(out, sources)
         assert journal.path.exists()
 

@@ -1,0 +1,88 @@
+"""Read the recordings that a model has labelled, to train on them together with those that people have.
+
+Recordings of the other sets are left out: those of `train` have better labels there, and those of `dev` and
+`test` must stay unknown to the model.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from asr.base.config import Config, DataConfig
+from asr.base.errors import UserError
+from asr.base.text.units import unit_of
+from asr.base.text.wording import counted, duration
+from asr.base.types import Utterance
+from data_pipeline.manifests.manifest import read_manifest
+
+logger = logging.getLogger(__name__)
+
+
+def training_utterances(config: Config) -> list[Utterance]:
+    """Return the utterances of `data.train`, and after them those of `data.machine_labelled`.
+
+    Raises:
+        UserError: a manifest cannot be read, two have the same id, or their labels are of different units.
+    """
+    own = read_manifest(Path(config.data.train))
+    return [*own, *_machine_labelled(config.data, own)] if config.data.machine_labelled else own
+
+
+def log_machine_labelled(config: Config, utterances: Sequence[Utterance]) -> None:
+    """Log how much of the training set a model has labelled, and how it is weighed."""
+    labelled = [u for u in utterances if u.labelled_by is not None]
+    if labelled:
+        seconds = sum(utterance.duration_s for utterance in labelled)
+        weight = config.train.label_weight
+        logger.info(
+            "labelled by a model: %s (%s) of %s%s",
+            counted(len(labelled), "utterance"),
+            duration(seconds),
+            f"{len(utterances):,}",
+            f", whose loss counts {weight:g} times (train.label_weight)" if weight != 1 else "",
+        )
+
+
+def _machine_labelled(data: DataConfig, own: Sequence[Utterance]) -> Iterator[Utterance]:
+    known = _recordings_of_splits(data, own)
+    seen = {utterance.id: data.train for utterance in own}
+    units = unit_of(token for utterance in own for token in utterance.tokens)
+    for name in filter(None, (entry.strip() for entry in data.machine_labelled.split(","))):
+        rows = read_manifest(Path(name))
+        found = unit_of(token for utterance in rows for token in utterance.tokens)
+        if found != units:
+            raise UserError(
+                f"data.machine_labelled: {name}: expected labels as in {data.train}, {units}, received "
+                f"{found}; label with a run that was trained on {units}"
+            )
+        kept = [row for row in rows if _source_of(row) not in known]
+        if len(kept) < len(rows):
+            logger.warning(
+                "%s: %s of %s left out, whose recordings are in train, dev or test",
+                name,
+                f"{len(rows) - len(kept):,}",
+                counted(len(rows), "utterance"),
+            )
+        for row in kept:
+            if row.id in seen:
+                raise UserError(
+                    f"data.machine_labelled: {name}: id {row.id!r} is in {seen[row.id]}, too; name only the "
+                    "manifest of the latest round, or give each recording a unique id"
+                )
+            seen[row.id] = name
+        yield from kept
+
+
+def _recordings_of_splits(data: DataConfig, train: Sequence[Utterance]) -> set[str]:
+    others = [Path(path) for path in (data.dev, data.test) if path and path != data.train]
+    everything = [*train, *(utterance for path in others for utterance in read_manifest(path))]
+    return {os.path.realpath(utterance.audio_path) for utterance in everything}
+
+
+def _source_of(utterance: Utterance) -> str:
+    """Return the path of the recording that an utterance is from."""
+    label = utterance.labelled_by
+    return os.path.realpath(label.source if label and label.source else utterance.audio_path)

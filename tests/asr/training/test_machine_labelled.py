@@ -1,0 +1,84 @@
+import dataclasses
+import logging
+
+import pytest
+
+from asr.base.config import load_config
+from asr.base.errors import UserError
+from asr.base.types import MachineLabel
+from asr.cli.main import main
+from asr.runs.run import Run
+from asr.training.data import make_vocabulary
+from asr.training.machine_labelled import training_utterances
+from data_pipeline.manifests.manifest import read_manifest, write_manifest
+
+LABEL = MachineLabel("runs/a", "epoch-0001", "0.1.0", "2026-11-26", 0.95, "")
+
+
+@pytest.fixture
+def sets(clips, tmp_path):
+    """Return settings of two clips with a text, two to test on, and all of them as labelled by a model."""
+    write_manifest(tmp_path / "train.jsonl", clips[:2])
+    write_manifest(tmp_path / "dev.jsonl", clips[2:4])
+    by_model = [
+        dataclasses.replace(
+            clip,
+            id=f"by-model-{clip.id}",
+            labelled_by=dataclasses.replace(LABEL, source=clip.audio_path),
+        )
+        for clip in clips
+    ]
+    write_manifest(tmp_path / "labelled.jsonl", by_model)
+    settings = {"train": "train", "dev": "dev", "test": "dev", "machine_labelled": "labelled"}
+    return [f"data.{key}={tmp_path / name}.jsonl" for key, name in settings.items()]
+
+
+def test_recordings_of_train_dev_and_test_are_left_out(clip_config, sets, clips, caplog):
+    config = load_config(clip_config, sets)
+    found = training_utterances(config)
+    assert [u.id for u in found] == [c.id for c in clips[:2]] + [f"by-model-{c.id}" for c in clips[4:]]
+    assert "4 of 12 utterances left out, whose recordings are in train, dev or test" in caplog.text
+
+
+def test_a_segment_of_a_test_recording_is_left_out_though_its_file_is_another(
+    clip_config, sets, clips, tmp_path
+):
+    segment = dataclasses.replace(
+        clips[9], id="part", labelled_by=dataclasses.replace(LABEL, source=clips[2].audio_path, begin_s=0.5)
+    )
+    write_manifest(tmp_path / "labelled.jsonl", [segment])
+    assert len(training_utterances(load_config(clip_config, sets))) == 2
+
+
+def test_tokens_of_both_are_in_the_vocabulary(clip_config, sets, clips):
+    vocabulary = make_vocabulary(load_config(clip_config, sets))
+    assert set(vocabulary.tokens[1:]) == {t for clip in [*clips[:2], *clips[4:]] for t in clip.tokens}
+
+
+def test_labels_of_another_unit_are_refused(clip_config, sets, clips, tmp_path):
+    by_characters = [dataclasses.replace(clip, tokens=tuple(clip.text)) for clip in clips[4:]]
+    write_manifest(tmp_path / "labelled.jsonl", by_characters)
+    with pytest.raises(
+        UserError, match=r"machine_labelled: .*syllables, received characters; label with a run"
+    ):
+        training_utterances(load_config(clip_config, sets))
+
+
+def test_two_rounds_of_the_same_recordings_are_refused(clip_config, sets, tmp_path):
+    both = f"data.machine_labelled={tmp_path / 'labelled.jsonl'}, {tmp_path / 'again.jsonl'}"
+    write_manifest(tmp_path / "again.jsonl", read_manifest(tmp_path / "labelled.jsonl"))
+    with pytest.raises(UserError, match=r"again.jsonl: id .* is in .*labelled.jsonl, too; name only the"):
+        training_utterances(load_config(clip_config, [*sets[:3], both]))
+
+
+def test_one_command_trains_on_both_with_a_weight_and_resumes(clip_config, sets, clips, tmp_path, caplog):
+    caplog.set_level(logging.INFO)
+    settings = [*sets, "train.label_weight=0.5", "train.epochs=1", f"train.runs_dir={tmp_path}"]
+    words = [word for setting in settings for word in ("--set", setting)]
+    assert main(["train", str(clip_config), "--name", "both", *words]) == 0
+    assert "labelled by a model: 8 utterances" in caplog.text
+    assert "whose loss counts 0.5 times" in caplog.text
+    run = Run.open(tmp_path / "both")
+    assert sum(run.token_counts().values()) == sum(len(clip.tokens) for clip in [*clips[:2], *clips[4:]])
+    assert main(["train", str(tmp_path / "both"), "--resume", "--set", "train.epochs=2"]) == 0
+    assert len(run.metrics()) == 2
