@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from asr.base.errors import UserError
 from asr.base.text.mixed import is_letter, mixed_words
 from asr.base.text.pieces import UNITS_MODEL, Pieces, text_of_pieces
-from asr.base.text.units import MIN_SHARE, unit_of
+from asr.base.text.units import MIN_SHARE, WORD_BOUNDARY, unit_of
 from asr.base.text.wording import counted, listed
 from asr.base.vocabulary import Vocabulary
 from asr.base.work import OnProgress, ignore_progress
@@ -114,8 +114,12 @@ def expect_same_pieces(
 
 def _latin_in_pieces(tokens: Sequence[str]) -> list[Sequence[str]]:
     """Return the pieces of each Latin word of mixed labels that is spoken."""
-    words = [tokens[word.begin : word.end] for word in mixed_words(tokens) if word.is_latin]
-    return [word for word in words if not is_letter(word[0])]
+    found = []
+    for word in mixed_words(tokens):
+        if word.is_latin and not is_letter(tokens[word.begin]):
+            is_marked_before = word.begin > 0 and tokens[word.begin - 1] == WORD_BOUNDARY
+            found.append(tokens[word.begin - is_marked_before : word.end])
+    return found
 
 
 def _units_option(vocabulary: Vocabulary) -> str:

@@ -22,6 +22,8 @@ LETTERS = tuple(string.ascii_uppercase)  # tokens
 class MixedWord(NamedTuple):
     """A syllable, or a Latin word as it is written: letters in a row are one word.
 
+    A mark `▁` that is a token of its own belongs to no word.
+
     Attributes:
         text: of the word.
         begin: index of its first token.
