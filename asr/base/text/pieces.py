@@ -48,7 +48,7 @@ class Pieces:
         if not any(map(is_piece, self.tokens)):
             raise UserError(
                 f"{source}: no piece is longer than a character and begins a word with {WORD_BOUNDARY}; ask "
-                "for more pieces, or label the text by characters"
+                "for more pieces, or choose other units"
             )
 
     @functools.cached_property

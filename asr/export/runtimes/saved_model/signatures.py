@@ -75,14 +75,14 @@ class ServedModel(tf.Module):
         frames = tf.zeros_like(ids) + tf.range(tf.shape(ids)[1])
         times_s = tf.ragged.boolean_mask(tf.cast(frames, tf.float32) * frame_s, starts)
         return {
-            "text": _text(tokens, vocabulary),
+            "text": text_of(tokens, vocabulary),
             "tokens": tokens.to_tensor(),
             "times_s": times_s.to_tensor(),
             "num_tokens": tf.cast(tokens.row_lengths(), tf.int32),
         }
 
 
-def _text(tokens: Any, vocabulary: Vocabulary) -> Tensor:
+def text_of(tokens: Any, vocabulary: Vocabulary) -> Tensor:
     """Return ragged tokens (B, U) as text (B,)."""
     separator = " " if vocabulary.is_spaced else ""
     if vocabulary.unit == "mixed":  # spaces around syllables and spelt words, whose letters are in a row
