@@ -9,7 +9,7 @@ from pathlib import Path
 
 from asr.base.errors import UserError
 from asr.base.system.files import read_lines, whole_file
-from asr.base.text.mixed import begins_word, mixed_vocabulary, mixed_words
+from asr.base.text.mixed import begins_word, is_toned, mixed_vocabulary, mixed_words
 from asr.base.text.pieces import UNITS_MODEL, Pieces
 from asr.base.text.pinyin import is_syllable, split_syllable
 from asr.base.text.units import (
@@ -180,7 +180,7 @@ class Vocabulary:
         model = path.with_name(UNITS_MODEL)
         unit = unit_of(lines[1:])
         pieces = Pieces.load(model) if unit in UNITS_IN_PIECES and model.exists() else None
-        syllables = filter(is_syllable, lines) if unit == "mixed" else ()
+        syllables = filter(is_toned, lines) if unit == "mixed" else ()
         if pieces is not None and lines[1:] != _with_pieces(syllables, pieces):
             raise UserError(f"{model}: has other pieces than {path.name} beside it; restore the original")
         try:

@@ -218,5 +218,6 @@ def _mixed_tokens(word: str, vocabulary: Vocabulary, pinyin_of: PinyinOf | None)
             tokens += pinyin_of(part) if pinyin_of and part.strip() else part.split()
             continue
         for said in said_in_latin(WORD.findall(part)):
-            tokens += vocabulary.expect_pieces().encode(said) if said.startswith(WORD_BOUNDARY) else (said,)
+            is_word = said.startswith(WORD_BOUNDARY)
+            tokens += vocabulary.expect_pieces().encode(said[1:]) if is_word else (said,)
     return tokens

@@ -87,7 +87,7 @@ def _on_pieces(models: Mapping[Path, NGramModel], texts: Sequence[str], on_progr
     ((path, model),) = models.items()  # a folder has a single model over pieces
     pieces = Pieces.load(path.parent / UNITS_MODEL)
     with tempfile.TemporaryDirectory() as folder:
-        text = PieceText(texts, pieces, unit_of(model.words), Path(folder), on_progress)
+        text = PieceText(texts, pieces, Path(folder), on_progress, unit=unit_of(model.words))
         fit = _on_spoken(path, model, text, on_progress)
         return TextFits([fit], dict(text.left_out.most_common()))
 

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 
 from asr.base.config import Config
 from asr.base.errors import UserError
+from asr.base.text.mixed import is_toned
 from asr.base.text.pieces import UNITS_MODEL, Pieces
-from asr.base.text.pinyin import is_syllable, mandarin_syllables
+from asr.base.text.pinyin import mandarin_syllables
 from asr.base.text.units import unit_of
 from asr.base.text.wording import counted
 from asr.base.types import Utterance
@@ -105,9 +106,9 @@ def pieces_beside(manifest: Path, own: Vocabulary, config: Config) -> Vocabulary
             f"{manifest}: its labels are pieces, but {UNITS_MODEL} is not beside it; copy it from the folder "
             "that `asr prepare` wrote"
         )
-    syllables = set(filter(is_syllable, own.tokens)) if own.unit == "mixed" else set()
+    syllables = set(filter(is_toned, own.tokens)) if own.unit == "mixed" else set()
     if syllables and config.train.init_from and config.data.vocabulary == "auto":
-        syllables.update(filter(is_syllable, Run.open(Path(config.train.init_from)).vocabulary().tokens))
+        syllables.update(filter(is_toned, Run.open(Path(config.train.init_from)).vocabulary().tokens))
     return Vocabulary.of_pieces(Pieces.load(path), syllables)
 
 

@@ -127,7 +127,7 @@ def train_language_models(
     model = _pieces_for(texts, pieces) if by_model else None
     with _whole_folder(out) as folder:
         text = (
-            PieceText(texts, model, checked_units[0], folder, on_progress)
+            PieceText(texts, model, folder, on_progress, unit=checked_units[0])
             if model
             else SpokenText(texts, folder, on_progress)
         )

@@ -12,6 +12,7 @@ from asr.base.errors import UserError
 from asr.base.system.files import read_lines
 from asr.base.text.hanzi_text import is_hanzi
 from asr.base.text.latin import with_spoken_digits
+from asr.base.text.mixed import is_toned
 from asr.base.text.pinyin import is_syllable
 from asr.base.text.units import Unit
 from asr.base.text.wording import counted, listed
@@ -123,7 +124,7 @@ def _starts(text: str, tokens: Sequence[str], unit: Unit) -> list[int]:
     starts = []
     now = 0
     for token in tokens:
-        if unit == "syllables" or (unit == "mixed" and is_syllable(token)):
+        if unit == "syllables" or (unit == "mixed" and is_toned(token)):
             # a Latin word may have the syllables of a table, in place of hanzi
             found = next((i for i in range(now, len(chars)) if is_hanzi(chars[i])), now)
             length = 1

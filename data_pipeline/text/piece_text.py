@@ -43,9 +43,9 @@ class PieceText:
         paths: text files, plain or gzipped, manifests, folders of them, or - for standard input; labels of
             manifests count as they are.
         pieces: that words are split into.
-        unit: "pieces", or "mixed" for syllables, letters and pieces of Latin words.
         folder: for an unnamed temporary file.
         on_progress: called as files are read.
+        unit: "pieces", or "mixed" for syllables, letters and pieces of Latin words.
 
     Attributes:
         sources: the files.
@@ -62,9 +62,10 @@ class PieceText:
         self,
         paths: Sequence[str],
         pieces: Pieces,
-        unit: Unit,
         folder: Path,
         on_progress: OnProgress = ignore_progress,
+        *,
+        unit: Unit = "pieces",
     ) -> None:
         self.sources = find_text_files(paths)
         self.num_bytes, self.num_sentences, self.num_words = 0, 0, 0

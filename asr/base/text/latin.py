@@ -6,7 +6,7 @@ said_in_latin(["CCTV"])      # ("C", "C", "T", "V")
 The first of these rules that fits counts:
 
 1. A word of a table is said as the table has it: the user's table, then `latin_words.tsv`.
-2. A single letter is spelt, except `a` and `I` before another word.
+2. A single letter is spelt, except `a` and `I` before a longer word.
 3. Up to three capitals are spelt: CEO, NBA.
 4. A word without a vowel (a, e, i, o, u, y) is spelt: CCTV, ktv.
 5. Any other word is spoken: iPhone, NASA.
@@ -35,7 +35,12 @@ WORD = re.compile("[A-Za-z]+(?:'[A-Za-z]+)*")
 SPOKEN_WORD = re.compile("[a-z]+(?:'[a-z]+)*")
 MAX_CAPITALS = 3  # of a word that is spelt though it has a vowel; four are mostly words: NASA, WIFI, APEC
 VOWELS = frozenset("aeiouy")
-ARTICLES = ("a", "A", "i", "I")  # words before other words, letters elsewhere: a book, I love; 维生素A
+ARTICLES = (
+    "a",
+    "A",
+    "i",
+    "I",
+)  # words before longer words, letters elsewhere: a book, I love; 维生素A, A P P
 
 LETTER = "[A-Za-zＡ-Ｚａ-ｚ]"
 DIGITS = "零一二三四五六七八九"
@@ -53,8 +58,8 @@ def said_in_latin(words: Sequence[str], readings: LatinReadings | None = None) -
     """
     tokens: list[str] = []
     for index, word in enumerate(words):
-        is_last = index + 1 == len(words)
-        tokens += (readings or {}).get(word.lower()) or _said(word, is_last)
+        following = words[index + 1] if index + 1 < len(words) else ""
+        tokens += (readings or {}).get(word.lower()) or _said(word, following)
     return tuple(tokens)
 
 
@@ -91,12 +96,13 @@ def usual_readings() -> LatinReadings:
     return {word: latin_reading(reading.split()) for word, reading in rows}
 
 
-def _said(word: str, is_last: bool) -> tuple[str, ...]:
+def _said(word: str, following: str) -> tuple[str, ...]:
     if known := usual_readings().get(word.lower()):
         return known
     letters = tuple(char.upper() for char in word if char.isalpha())
     if len(word) == 1:
-        return letters if is_last or word not in ARTICLES else (WORD_BOUNDARY + word.lower(),)
+        is_word = word in ARTICLES and len(following) > 1
+        return (WORD_BOUNDARY + word.lower(),) if is_word else letters
     is_short = word.isupper() and len(letters) <= MAX_CAPITALS
     if is_short or not VOWELS & set(word.lower()):
         return letters

@@ -13,7 +13,6 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from asr.base.text.pieces import Pieces
-from asr.base.text.pinyin import is_syllable
 from asr.base.text.units import WORD_BOUNDARY
 
 LETTERS = tuple(string.ascii_uppercase)  # tokens
@@ -65,7 +64,12 @@ def mixed_vocabulary(syllables: Iterable[str], pieces: Pieces) -> tuple[str, ...
 
 def begins_word(token: str) -> bool:
     """Return whether a token of mixed labels begins what is said without a mark: a syllable or a letter."""
-    return is_syllable(token) or is_letter(token)
+    return is_toned(token) or is_letter(token)
+
+
+def is_toned(token: str) -> bool:
+    """Return whether a token of mixed labels is a syllable; pieces have no digits."""
+    return token[-1:].isdigit()
 
 
 def is_letter(token: str) -> bool:
@@ -79,6 +83,6 @@ def is_latin(char: str) -> bool:
 
 
 def _kind(token: str) -> str:
-    if is_syllable(token):
+    if is_toned(token):
         return "syllable"
     return "letter" if is_letter(token) else "piece"

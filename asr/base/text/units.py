@@ -27,6 +27,7 @@ TOKEN_NAMES: Mapping[Unit, str] = {
 }
 WORD_BOUNDARY = "▁"  # the token between words, where units are characters; begins a word in pieces
 LEARNED = re.compile("(bpe|unigram|mixed):([1-9][0-9]{0,5})")
+TONED = re.compile("[a-z]+[1-5]")  # syllables, those without a vowel too: `m2`
 MODEL_SUFFIX = ".model"
 MIXED, MIXED_WORDS = "mixed", "mixed:words"  # MIXED_WORDS: with whole Latin words, before pieces are learned
 AS_MANY_AS_POSSIBLE = 0  # pieces
@@ -123,6 +124,6 @@ def _is_mixed(tokens: Iterable[str]) -> bool:
 
     Pieces of text with digits may look like syllables, `e2`, but there are digits in others as well.
     """
-    kinds = {token: is_syllable(token) for token in tokens}
-    has_digits = any(char.isdigit() for token, is_known in kinds.items() if not is_known for char in token)
-    return any(kinds.values()) and not has_digits
+    different = set(tokens)
+    others = (token for token in different if not TONED.fullmatch(token))
+    return any(map(is_syllable, different)) and not any(char.isdigit() for token in others for char in token)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from asr.base.text.hanzi_text import hanzi_in
-from asr.base.text.mixed import is_letter
+from asr.base.text.mixed import is_letter, is_toned
 from asr.base.text.pinyin import is_syllable
 from asr.base.text.units import WORD_BOUNDARY
 from asr.base.types import Utterance
@@ -45,7 +45,7 @@ def hanzi_errors(results: Iterable[tuple[Utterance, Segment]]) -> HanziErrors | 
         said, written = hanzi_in(utterance.text), hanzi_in(hypothesis.text)
         tokens, recognized = utterance.tokens, hypothesis.tokens
         if any(is_letter(token) or token.startswith(WORD_BOUNDARY) for token in (*tokens, *recognized)):
-            tokens, recognized = (tuple(filter(is_syllable, one)) for one in (tokens, recognized))
+            tokens, recognized = (tuple(filter(is_toned, one)) for one in (tokens, recognized))
         fits = len(said) == len(tokens) and len(written) == len(recognized)
         if fits and (written or not recognized) and all(map(is_syllable, tokens)):
             comparable.append((tokens, said, recognized, written))

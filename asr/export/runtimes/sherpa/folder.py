@@ -11,8 +11,7 @@ import jinja2
 import numpy as np
 
 from asr.base.errors import UserError
-from asr.base.text.mixed import begins_word
-from asr.base.text.pinyin import is_syllable
+from asr.base.text.mixed import begins_word, is_toned
 from asr.base.vocabulary import BLANK_ID, WORD_BOUNDARY, Vocabulary
 from asr.evaluation.data import evaluation_data
 from asr.export.format import Settings, TrainedModel, Written
@@ -53,7 +52,7 @@ def write_folder(trained: TrainedModel, folder: Path, settings: Settings) -> Wri
     if vocabulary.is_mandarin:
         tokens: Sequence[str] = vocabulary.tokens[BLANK_ID + 1 :]
         if vocabulary.unit == "mixed":  # Latin words pass through
-            tokens = [token for token in tokens if is_syllable(token)]
+            tokens = [token for token in tokens if is_toned(token)]
         write_hanzi_fst(folder / HANZI, tokens)
     _write_readme(folder, about, hanzi=vocabulary.is_mandarin)
     stream_runtime = STREAM_RUNTIME if about["stream"] else ""

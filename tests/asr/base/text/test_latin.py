@@ -38,6 +38,7 @@ from asr.base.text.latin import (
         ("a book", "▁a ▁book"),
         ("I love you", "▁i ▁love ▁you"),
         ("vitamin A", "▁vitamin A"),
+        ("A P P", "A P P"),
     ],
 )
 def test_a_latin_word_is_spelt_or_spoken(words, tokens):

@@ -12,7 +12,7 @@ from asr.base.text.mixed import mixed_words
         ("▁i phone ▁app A P P", ["▁iphone", "▁app", "▁APP"]),
         ("phone ni3 one C ed", ["▁phone", "ni3", "▁one", "▁C", "▁ed"]),
         ("▁ o k ni3 ▁ hao3 ▁", ["▁ok", "ni3", "hao3"]),
-        ("▁an an4", ["▁an", "an4"]),
+        ("▁an an4 m2", ["▁an", "an4", "m2"]),
         ("", []),
     ],
 )

@@ -18,7 +18,7 @@ from asr.base.vocabulary import Vocabulary
         (["ni3"] * 9 + ["ng"], "syllables"),
         (["ni3"] * 8 + ["ng"] * 2, "words"),
         ([], "words"),
-        (["ni3", "A", "▁phone", "s"], "mixed"),
+        (["ni3", "A", "▁phone", "s", "m2"], "mixed"),
         (["▁ni3", "hao3", "3", "a"], "pieces"),  # of text in pinyin
         (["▁the", "e2", "2"], "pieces"),
     ],
