@@ -8,14 +8,11 @@ from __future__ import annotations
 import itertools
 from collections import Counter
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple
 
 from asr.base.text.mixed import mixed_words
 from asr.base.text.units import WORD_BOUNDARY
 from asr.base.types import EditCounts
-
-if TYPE_CHECKING:
-    from asr.evaluation.errors.metrics import AlignedPair
 
 
 class LanguageErrors(NamedTuple):
@@ -38,27 +35,28 @@ def names_in(tokens: Sequence[str]) -> list[str]:
     return [word.name for word in mixed_words(tokens)]
 
 
-def language_errors(pairs: Sequence[AlignedPair]) -> LanguageErrors:
-    """Count the edits of aligned syllables and Latin words, from `names_in`, by language."""
-    at_switch = _next_to_change([pair.reference for pair in pairs if pair.reference])
+def language_errors(pairs: Sequence[tuple[str, str, str]]) -> LanguageErrors:
+    """Count edits by language.
+
+    Args:
+        pairs: aligned syllables and Latin words from `names_in`, as `asr.evaluation.errors.metrics.align`
+            returns them.
+    """
+    changes = _changes([reference for _, reference, _ in pairs if reference])
     edits: dict[str, Counter[str]] = {"mandarin": Counter(), "latin": Counter(), "switch": Counter()}
-    num_before = 0  # words of the reference
-    for pair in pairs:
-        is_latin = (pair.reference or pair.hypothesis).startswith(WORD_BOUNDARY)
-        edits["latin" if is_latin else "mandarin"][pair.edit] += 1
-        if pair.reference:
-            edits["switch"][pair.edit] += at_switch[num_before]
-            num_before += 1
-        elif 0 < num_before < len(at_switch) and at_switch[num_before - 1] and at_switch[num_before]:
-            edits["switch"][pair.edit] += 1
+    place = 0  # in the reference
+    for edit, reference, hypothesis in pairs:
+        is_latin = (reference or hypothesis).startswith(WORD_BOUNDARY)
+        edits["latin" if is_latin else "mandarin"][edit] += 1
+        edits["switch"][edit] += changes[place] or (bool(reference) and changes[place + 1])
+        place += bool(reference)
     return LanguageErrors(*map(_counts, edits.values()))
 
 
-def _next_to_change(names: Sequence[str]) -> list[bool]:
-    """Return which words are next to one of the other language."""
+def _changes(names: Sequence[str]) -> list[bool]:
+    """Return whether the language changes before each word, and after the last, where it does not."""
     are_latin = [name.startswith(WORD_BOUNDARY) for name in names]
-    changes = [False, *(one != other for one, other in itertools.pairwise(are_latin)), False]
-    return [before or behind for before, behind in itertools.pairwise(changes)]
+    return [False, *(one != other for one, other in itertools.pairwise(are_latin)), False]
 
 
 def _counts(edits: Counter[str]) -> EditCounts:

@@ -35,6 +35,11 @@ def test_an_error_belongs_to_the_language_that_was_said_and_to_the_switch_beside
     assert list(found) == expected
 
 
+def test_an_insertion_between_words_of_one_language_is_not_at_the_switch():
+    said, recognized = ["A", "wo3", "yao4", "▁app"], ["A", "wo3", "de5", "yao4", "▁app"]
+    assert language_errors(align(names_in(said), names_in(recognized))).switch == EditCounts(0, 0, 0, 4)
+
+
 def sets(*rows):
     said = [Utterance(str(n), "", 1.0, row[0], tuple(row[1].split())) for n, row in enumerate(rows)]
     return said, [segment_of(row[3].split(), row[2]) for row in rows]
