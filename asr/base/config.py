@@ -88,8 +88,9 @@ class DataConfig:
     # speaker, separated by commas: names of `corpus`. Words alone teach little about sentences.
     strings: str = ""
     # Units that the text is split into: syllables, characters or words; bpe:500 or unigram:500 for that many
-    # pieces of words, learned from the training text by sentencepiece; the units.model of other labels or of
-    # a run for the same pieces; "" for the labels that the corpus contains, or else its usual units.
+    # pieces of words, learned from the training text by sentencepiece; mixed:200 for syllables, and that many
+    # pieces of Latin words; the units.model of other labels or of a run for the same pieces, with mixed:
+    # before it for syllables too; "" for the labels that the corpus contains, or else its usual units.
     units: Annotated[str, Checked(read_units)] = ""
     # Folder in which prepared corpora are kept.
     prepared_dir: str = "data"

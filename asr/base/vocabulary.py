@@ -9,9 +9,17 @@ from pathlib import Path
 
 from asr.base.errors import UserError
 from asr.base.system.files import read_lines, whole_file
+from asr.base.text.mixed import begins_word, is_toned, mixed_vocabulary, mixed_words
 from asr.base.text.pieces import UNITS_MODEL, Pieces
 from asr.base.text.pinyin import is_syllable, split_syllable
-from asr.base.text.units import TOKEN_NAMES, Unit, is_character, unit_of
+from asr.base.text.units import (
+    MANDARIN_UNITS,
+    TOKEN_NAMES,
+    UNITS_IN_PIECES,
+    Unit,
+    is_character,
+    unit_of,
+)
 from asr.base.text.units import WORD_BOUNDARY as WORD_BOUNDARY
 from asr.base.text.wording import counted
 from asr.base.types import Utterance
@@ -50,7 +58,9 @@ class Vocabulary:
 
     def are_tokens(self, parts: Sequence[str]) -> bool:
         """Return whether parts of a text are tokens; pieces are if a word begins with the first of them."""
-        if self.unit == "pieces" and not "".join(parts[:1]).startswith(WORD_BOUNDARY):
+        first = "".join(parts[:1])
+        is_marked = first.startswith(WORD_BOUNDARY) or (self.unit == "mixed" and begins_word(first))
+        if self.is_in_pieces and not is_marked:
             return False  # letters are pieces, too, but not those of a word
         return all(part in self for part in parts)
 
@@ -77,12 +87,19 @@ class Vocabulary:
 
     def join(self, tokens: Sequence[str]) -> str:
         """Join tokens as text, with spaces between units longer than a character and at word boundaries."""
+        if self.unit == "mixed":
+            return " ".join(word.text for word in mixed_words(tokens))
         return (" " if self.is_spaced else "").join(tokens).replace(WORD_BOUNDARY, " ").strip()
 
     @property
     def is_spaced(self) -> bool:
         """Return whether there are spaces between tokens in text."""
-        return self.unit != "pieces" and not all(map(is_character, self.tokens[1:]))
+        return not self.is_in_pieces and not all(map(is_character, self.tokens[1:]))
+
+    @property
+    def is_in_pieces(self) -> bool:
+        """Return whether all words, or those in Latin letters, are in pieces."""
+        return self.unit in UNITS_IN_PIECES
 
     @functools.cached_property
     def unit(self) -> Unit:
@@ -96,8 +113,8 @@ class Vocabulary:
 
     @property
     def is_mandarin(self) -> bool:
-        """Return whether the tokens are toned syllables, except for a few interjections (`ng2`)."""
-        return self.unit == "syllables"
+        """Return whether hanzi are toned syllables: all tokens, except for a few (`ng2`), or some of them."""
+        return self.unit in MANDARIN_UNITS
 
     def expect_pieces(self) -> Pieces:
         """Return the model that splits text into the pieces of this vocabulary.
@@ -161,9 +178,10 @@ class Vocabulary:
         if lines[0] != BLANK:
             raise UserError(f"{path}: expected {BLANK} on the first line, received {lines[:1]}")
         model = path.with_name(UNITS_MODEL)
-        has_model = model.exists() and unit_of(lines[1:]) == "pieces"
-        pieces = Pieces.load(model) if has_model else None
-        if pieces is not None and list(pieces.tokens) != lines[1:]:
+        unit = unit_of(lines[1:])
+        pieces = Pieces.load(model) if unit in UNITS_IN_PIECES and model.exists() else None
+        syllables = filter(is_toned, lines) if unit == "mixed" else ()
+        if pieces is not None and lines[1:] != _with_pieces(syllables, pieces):
             raise UserError(f"{model}: has other pieces than {path.name} beside it; restore the original")
         try:
             return cls(lines[1:], pieces)
@@ -171,14 +189,24 @@ class Vocabulary:
             raise UserError(f"{path}: {error}") from None
 
     @classmethod
-    def of_pieces(cls, pieces: Pieces) -> Vocabulary:
-        """Return the vocabulary of all pieces of a model, in its order, whether a text has them or not."""
-        return cls(pieces.tokens, pieces)
+    def of_pieces(cls, pieces: Pieces, syllables: Iterable[str] = ()) -> Vocabulary:
+        """Return the vocabulary of all pieces of a model, in its order, whether a text has them or not.
+
+        Args:
+            pieces: the model; of Latin words only if there are syllables.
+            syllables: of Mandarin, which come first; with them, letters that are said by their names do too.
+        """
+        return cls(_with_pieces(syllables, pieces), pieces)
 
     @classmethod
     def of_utterances(cls, utterances: Iterable[Utterance]) -> Vocabulary:
         """Return the vocabulary of all tokens of these utterances, sorted to make the ids reproducible."""
         return cls(sorted({token for utterance in utterances for token in utterance.tokens}))
+
+
+def _with_pieces(syllables: Iterable[str], pieces: Pieces) -> list[str]:
+    known = list(syllables)
+    return list(mixed_vocabulary(known, pieces) if known else pieces.tokens)
 
 
 def phones_of(token: str) -> tuple[str, ...]:

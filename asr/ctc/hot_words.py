@@ -11,6 +11,7 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +21,8 @@ import numpy as np
 
 from asr.base.errors import UserError
 from asr.base.system.files import read_lines
+from asr.base.text.latin import WORD, said_in_latin, with_spoken_digits, without_accents
+from asr.base.text.mixed import is_latin
 from asr.base.text.pinyin import is_syllable
 from asr.base.text.units import characters_in
 from asr.base.text.wording import counted, listed
@@ -29,6 +32,7 @@ from asr.ctc.prefixes import HotWordTables
 
 PinyinOf: TypeAlias = Callable[[str], Sequence[str]]  # raises UserError for text without a reading
 MAX_LISTED = 10
+LATIN_OR_OTHER = re.compile("[A-Za-z][A-Za-z' -]*|[^A-Za-z]+")
 
 
 @dataclass(frozen=True)
@@ -193,6 +197,8 @@ def _tokens(word: str, vocabulary: Vocabulary, pinyin_of: PinyinOf | None) -> Se
         raise UserError("expected a word before the tab, received nothing")
     if vocabulary.are_tokens(parts):
         return parts
+    if vocabulary.unit == "mixed":
+        return _mixed_tokens(word, vocabulary, pinyin_of)
     if vocabulary.is_mandarin:
         written_out = all(map(is_syllable, parts))
         return parts if written_out or pinyin_of is None else pinyin_of(word.strip())
@@ -202,3 +208,16 @@ def _tokens(word: str, vocabulary: Vocabulary, pinyin_of: PinyinOf | None) -> Se
     if vocabulary.unit == "pieces":
         return vocabulary.expect_pieces().encode(" ".join(parts).lower())
     return parts
+
+
+def _mixed_tokens(word: str, vocabulary: Vocabulary, pinyin_of: PinyinOf | None) -> list[str]:
+    """Return a word in hanzi and Latin letters as mixed labels, as `asr prepare` makes them."""
+    tokens: list[str] = []
+    for part in LATIN_OR_OTHER.findall(with_spoken_digits(without_accents(word))):
+        if not is_latin(part[0]):
+            tokens += pinyin_of(part) if pinyin_of and part.strip() else part.split()
+            continue
+        for said in said_in_latin(WORD.findall(part)):
+            is_word = said.startswith(WORD_BOUNDARY)
+            tokens += vocabulary.expect_pieces().encode(said[1:]) if is_word else (said,)
+    return tokens

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from asr.base.text.mixed import mixed_words
 from asr.base.vocabulary import Vocabulary
 
 if TYPE_CHECKING:
@@ -21,7 +22,7 @@ def rescore_by_words(
 
     Args:
         candidates: of one clip, best first.
-        vocabulary: of their syllables.
+        vocabulary: of their syllables, and of pieces of Latin words.
         converter: of syllables to words.
         weight: of the words; 0 keeps the order.
     """
@@ -29,7 +30,12 @@ def rescore_by_words(
         return candidates
     from asr.language.hanzi.lattice import lattice_from_nbest
 
-    by_tokens = {vocabulary.decode(one.ids): one for one in candidates[:MAX_RESCORED]}
+    by_tokens: dict[tuple[str, ...], Candidate] = {}
+    for one in candidates[:MAX_RESCORED]:
+        tokens = vocabulary.decode(one.ids)
+        if vocabulary.unit == "mixed":  # the model of words has whole Latin words
+            tokens = tuple(word.name for word in mixed_words(tokens))
+        by_tokens.setdefault(tokens, one)
     lattice = lattice_from_nbest([(tokens, one.score / weight) for tokens, one in by_tokens.items()])
     best = by_tokens[converter.convert_lattice(lattice).syllables]
     return [best, *(candidate for candidate in candidates if candidate is not best)]

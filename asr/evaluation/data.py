@@ -8,8 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asr.base.errors import UserError
+from asr.base.text.mixed import is_letter, mixed_words
 from asr.base.text.pieces import UNITS_MODEL, Pieces, text_of_pieces
-from asr.base.text.units import MIN_SHARE, unit_of
+from asr.base.text.units import MIN_SHARE, WORD_BOUNDARY, unit_of
 from asr.base.text.wording import counted, listed
 from asr.base.vocabulary import Vocabulary
 from asr.base.work import OnProgress, ignore_progress
@@ -59,7 +60,11 @@ def evaluation_data(
         raise UserError(f"{manifest}: expected labels to compare with, received no tokens; add labels")
     expect_unit([token for utterance in readable for token in utterance.tokens], vocabulary, str(manifest))
     if vocabulary.pieces is not None:
-        expect_same_pieces([utterance.tokens for utterance in readable], vocabulary.pieces, str(manifest))
+        labels: list[Sequence[str]] = [utterance.tokens for utterance in readable]
+        if vocabulary.unit == "mixed":
+            labels = [word for tokens in labels for word in _latin_in_pieces(tokens)]
+        option = _units_option(vocabulary)
+        expect_same_pieces(labels, vocabulary.pieces, str(manifest), option)
     unknown = [
         f"{u.id} ({u.audio_path})" for u in readable if any(token not in vocabulary for token in u.tokens)
     ]
@@ -94,19 +99,33 @@ def expect_unit(tokens: Sequence[str], vocabulary: Vocabulary, source: str) -> N
         )
 
 
-def expect_same_pieces(labels: Sequence[Sequence[str]], pieces: Pieces, source: str) -> None:
+def expect_same_pieces(
+    labels: Sequence[Sequence[str]], pieces: Pieces, source: str, option: str = f"RUN/{UNITS_MODEL}"
+) -> None:
     """Raise a UserError where another model split most words; a few labels may be split by hand."""
     other = [tokens for tokens in labels if pieces.encode(text_of_pieces(tokens)) != tuple(tokens)]
     if len(other) > (1 - MIN_SHARE) * len(labels):
         own = pieces.encode(text_of_pieces(other[0]))
         raise UserError(
             f"{source}: expected the pieces of this run, such as {' '.join(own[:MAX_LISTED])}, received "
-            f"those of another model, {_examples(other[0])}; prepare it with `--units RUN/{UNITS_MODEL}`"
+            f"those of another model, {_examples(other[0])}; prepare it with `--units {option}`"
         )
 
 
+def _latin_in_pieces(tokens: Sequence[str]) -> list[Sequence[str]]:
+    """Return the pieces of each Latin word of mixed labels that is spoken."""
+    found = []
+    for word in mixed_words(tokens):
+        if word.is_latin and not is_letter(tokens[word.begin]):
+            is_marked_before = word.begin > 0 and tokens[word.begin - 1] == WORD_BOUNDARY
+            found.append(tokens[word.begin - is_marked_before : word.end])
+    return found
+
+
 def _units_option(vocabulary: Vocabulary) -> str:
-    return vocabulary.unit if vocabulary.unit != "pieces" else f"RUN/{UNITS_MODEL}"
+    if not vocabulary.is_in_pieces:
+        return vocabulary.unit
+    return f"RUN/{UNITS_MODEL}" if vocabulary.unit == "pieces" else f"mixed:RUN/{UNITS_MODEL}"
 
 
 def _examples(tokens: Sequence[str]) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 
 from asr.base.errors import UserError
 from asr.base.text.pieces import UNITS_MODEL, Pieces
-from asr.base.text.units import Unit, unit_of
+from asr.base.text.units import UNITS_IN_PIECES, Unit, unit_of
 from asr.base.work import OnProgress, Work, ignore_progress
 from asr.language.ngram.folder import models_in, ordinary_words, sample_words
 from asr.language.ngram.model import SENTENCE_BEGIN, SENTENCE_END, Int32, NGramModel
@@ -67,7 +67,7 @@ def measure_perplexity(
     models = {path: load_model(path, on_progress) for path in models_in(model)}
     if tokenized:
         found = TextFits(_on_tokens(models, texts, on_progress))
-    elif all(unit_of(one.words) == "pieces" for one in models.values()):
+    elif all(unit_of(one.words) in UNITS_IN_PIECES for one in models.values()):
         found = _on_pieces(models, texts, on_progress)
     else:
         found = _on_chinese(models, texts, on_progress)
@@ -87,7 +87,7 @@ def _on_pieces(models: Mapping[Path, NGramModel], texts: Sequence[str], on_progr
     ((path, model),) = models.items()  # a folder has a single model over pieces
     pieces = Pieces.load(path.parent / UNITS_MODEL)
     with tempfile.TemporaryDirectory() as folder:
-        text = PieceText(texts, pieces, Path(folder), on_progress)
+        text = PieceText(texts, pieces, Path(folder), on_progress, unit=unit_of(model.words))
         fit = _on_spoken(path, model, text, on_progress)
         return TextFits([fit], dict(text.left_out.most_common()))
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from asr.base.text.wording import counted
 from asr.evaluation.comparison import Comparison
-from asr.evaluation.errors.metrics import TEXT_POLICY, is_converted, without_text
+from asr.evaluation.errors.metrics import HANZI_TO_WRITE, TEXT_POLICY, is_converted, without_text
 from asr.evaluation.scores import EvaluationRecord, Score
 
 
@@ -39,10 +39,15 @@ def rate_notes(record: EvaluationRecord, scores: Sequence[Score]) -> list[str]:
     names = {score.name for score in scores}
     if names & {"character", "word"}:
         notes.append(TEXT_POLICY)
+    if "mixed" in names:
+        notes.append(
+            "mixed: syllables and whole Latin words; language switch: those of them next to one of the other "
+            "language, and what is inserted between"
+        )
     if "written sentence" in names:
         notes.append("sentences: with an error in their syllables; written sentences: in their characters")
     missing = without_text(record.utterances)
-    if missing and "syllable" in names and any(map(is_converted, record.hypotheses)):
+    if missing and names & {*HANZI_TO_WRITE} and any(map(is_converted, record.hypotheses)):
         notes.append(
             f"no character error rate: no text in {len(missing):,} of "
             f"{counted(len(record.utterances), 'utterance')}, such as {missing[0].id}; add it to the manifest"

@@ -22,6 +22,7 @@ from asr.export.parity import Parity
 from asr.export.worker import RuntimeProcess
 from asr.language.hanzi.converter import Converter
 from asr.model.logit_difference import largest_difference
+from asr.transcription.text_writer import TextWriter
 
 if TYPE_CHECKING:
     from asr.evaluation.evaluator import EvaluationData
@@ -173,7 +174,7 @@ class _Comparison:
     def _written(self, tokens: Sequence[str]) -> str:
         """Return the text of the trained model's tokens, as `asr transcribe --hanzi general` writes it."""
         if self._vocabulary.is_mandarin:
-            return self._converter.convert(tokens).text
+            return TextWriter(self._vocabulary, self._converter).text(tokens)
         return self._vocabulary.join(tokens)
 
     @functools.cached_property

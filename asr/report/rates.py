@@ -21,6 +21,8 @@ NUM_SPEAKERS = 30
 LENGTH_EDGES_S = (1, 2, 3, 5, 10, 20)
 NOISE_EDGES_DB = (0, 5, 10, 15, 20, 30, 40)
 UNITS = {
+    "mixed": "syllables and Latin words",
+    "language switch": "next to a change of language",
     "tone-free syllable": "syllables without their tones",
     "sentence": "sentences with an error",
     "written sentence": "sentences with an error, as written",

@@ -60,9 +60,9 @@ def _vocabulary(contents: Contents, config: Config) -> tuple[Vocabulary | None, 
     if not entries and config.data.train:
         entries = list(read_contents([Source(Path(config.data.train), "train")]).entries)
     vocabulary, findings = vocabulary_of(entries)
-    if vocabulary is not None and vocabulary.unit == "pieces":
+    if vocabulary is not None and vocabulary.is_in_pieces:
         try:
-            return pieces_beside(entries[0].source.path), findings
+            return pieces_beside(entries[0].source.path, vocabulary, config), findings
         except UserError as error:
             return vocabulary, [*findings, Finding("broken-vocabulary", str(error))]
     return vocabulary and with_parent_tokens(vocabulary, config), findings

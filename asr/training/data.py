@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from asr.base.config import Config
 from asr.base.errors import UserError
+from asr.base.text.mixed import is_toned
 from asr.base.text.pieces import UNITS_MODEL, Pieces
 from asr.base.text.pinyin import mandarin_syllables
 from asr.base.text.units import unit_of
@@ -86,19 +87,27 @@ def make_vocabulary(config: Config) -> Vocabulary:
     if config.data.vocabulary in TRAINING_TOKENS:
         manifest = Path(config.data.train)
         own = Vocabulary.of_utterances(training_utterances(config))
-        if own.unit == "pieces":
-            return pieces_beside(manifest)
+        if own.is_in_pieces:
+            return pieces_beside(manifest, own, config)
         return with_parent_tokens(own, config)
     if config.data.vocabulary == "mandarin":
         return Vocabulary(mandarin_syllables())
     return Vocabulary.load(Path(config.data.vocabulary))
 
 
-def pieces_beside(manifest: Path) -> Vocabulary:
+def pieces_beside(manifest: Path, own: Vocabulary, config: Config) -> Vocabulary:
     """Return the vocabulary of all pieces by which a manifest is labelled, whether its text has them or not.
 
+    Of mixed labels, it also has all letters, the syllables of the text and those of the run that training
+    starts from.
+
+    Args:
+        manifest: of the training set.
+        own: its tokens.
+        config: names the other run.
+
     Raises:
-        UserError: their model is not beside the manifest.
+        UserError: their model is not beside the manifest, or the other run cannot be read.
     """
     path = manifest.parent / UNITS_MODEL
     if not path.exists():
@@ -106,7 +115,10 @@ def pieces_beside(manifest: Path) -> Vocabulary:
             f"{manifest}: its labels are pieces, but {UNITS_MODEL} is not beside it; copy it from the folder "
             "that `asr prepare` wrote"
         )
-    return Vocabulary.of_pieces(Pieces.load(path))
+    syllables = set(filter(is_toned, own.tokens)) if own.unit == "mixed" else set()
+    if syllables and config.train.init_from and config.data.vocabulary == "auto":
+        syllables.update(filter(is_toned, Run.open(Path(config.train.init_from)).vocabulary().tokens))
+    return Vocabulary.of_pieces(Pieces.load(path), syllables)
 
 
 def with_parent_tokens(vocabulary: Vocabulary, config: Config) -> Vocabulary:
@@ -119,7 +131,7 @@ def with_parent_tokens(vocabulary: Vocabulary, config: Config) -> Vocabulary:
     Raises:
         UserError: the other run cannot be read.
     """
-    if not config.train.init_from or config.data.vocabulary != "auto" or vocabulary.unit == "pieces":
+    if not config.train.init_from or config.data.vocabulary != "auto" or vocabulary.is_in_pieces:
         return vocabulary
     parent = Run.open(config.train.init_from).vocabulary()
     if unit_of(parent.tokens) != unit_of(vocabulary.tokens):

@@ -17,7 +17,7 @@ from pathlib import Path
 from asr.base.errors import UserError
 from asr.base.system.files import cannot_write, whole_file
 from asr.base.text.pieces import UNITS_MODEL, Pieces
-from asr.base.text.units import TEXT_UNITS, UNITS, Unit
+from asr.base.text.units import TEXT_UNITS, UNITS, UNITS_IN_PIECES, Unit
 from asr.base.work import OnProgress, Work, ignore_progress
 from asr.language.ngram.counting import END_ID
 from asr.language.ngram.folder import (
@@ -106,7 +106,8 @@ def train_language_models(
         texts: text files, plain or gzipped, manifests, folders of them, or - for standard input.
         out: the folder; one that this function wrote before is replaced when the new one is complete.
         units: units to train a model each over; converting syllables to hanzi needs words. For "pieces", the
-            text may be of any language; they are not combined with other units.
+            text may be of any language; "mixed" is for models of mixed labels. These two are not combined
+            with other units.
         pieces: the model that splits words into pieces, such as `units.model` in a run; by default that
             beside the first text.
         order: length of the longest n-grams.
@@ -122,10 +123,13 @@ def train_language_models(
     started = time.monotonic()
     checked_units = _checked_units(units)
     options = _options(order, prune, max_size_mb, memory_mb)
-    model = _pieces_for(texts, pieces) if "pieces" in checked_units else None
+    by_model = {*UNITS_IN_PIECES} & {*checked_units}
+    model = _pieces_for(texts, pieces) if by_model else None
     with _whole_folder(out) as folder:
         text = (
-            PieceText(texts, model, folder, on_progress) if model else SpokenText(texts, folder, on_progress)
+            PieceText(texts, model, folder, on_progress, unit=checked_units[0])
+            if model
+            else SpokenText(texts, folder, on_progress)
         )
         trained = {unit: _train_unit(text, unit, folder, options, on_progress) for unit in checked_units}
         readings = text.pronunciations() if isinstance(text, SpokenText) else []
@@ -150,8 +154,8 @@ def _checked_units(units: Sequence[str]) -> list[Unit]:
     if unknown or not units:
         received = repr(unknown[0]) if unknown else "none"
         raise UserError(f"`units`: expected some of {', '.join(UNITS)}, received {received}")
-    if "pieces" in units and len(set(units)) > 1:
-        raise UserError("`units`: a model over pieces is trained alone, in a folder of its own")
+    if {*UNITS_IN_PIECES} & {*units} and len(set(units)) > 1:
+        raise UserError("`units`: a model over pieces or mixed is trained alone, in a folder of its own")
     return [unit for unit in UNITS if unit in units]
 
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from asr.base.text.hanzi_text import is_hanzi
+from asr.base.text.mixed import is_latin, mixed_words
 from asr.base.types import Hypothesis
 from asr.base.vocabulary import WORD_BOUNDARY, Vocabulary
 from asr.transcription.transcript import Segment, Span, joined
@@ -41,6 +42,8 @@ class TextWriter:
 
     def spans(self, tokens: Sequence[str]) -> list[Span]:
         """Return the words that tokens are written as."""
+        if self.vocabulary.unit == "mixed":
+            return _of_mixed(tokens, self.converter)
         if self.converter is not None:
             return [Span(word.text, word.start, word.end) for word in self.converter.convert(tokens).words]
         if self.vocabulary.unit == "pieces":
@@ -64,6 +67,19 @@ class TextWriter:
         )
         alternatives = [Segment.of(other, self.spans(other.tokens), start_s, end_s) for other in others]
         return Segment.of(best, self.spans(best.tokens), start_s, end_s, tuple(alternatives))
+
+
+def _of_mixed(tokens: Sequence[str], converter: Converter | None) -> list[Span]:
+    """Return the words of syllables and Latin words; in hanzi, there are spaces between Latin words alone."""
+    said = mixed_words(tokens)
+    if converter is None:
+        return [Span(word.text, word.begin, word.end, " ") for word in said]
+    words = converter.convert([word.name for word in said]).words
+    spans = [Span(word.text, said[word.start].begin, said[word.end - 1].end) for word in words]
+    return [
+        span._replace(gap=" " if is_latin(span.text[-1]) and is_latin(following.text[0]) else "")
+        for span, following in itertools.pairwise([*spans, Span(" ", 0, 0)])
+    ]
 
 
 def _of_pieces(tokens: Sequence[str]) -> list[Span]:

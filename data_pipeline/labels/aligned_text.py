@@ -11,6 +11,8 @@ from typing import NamedTuple
 from asr.base.errors import UserError
 from asr.base.system.files import read_lines
 from asr.base.text.hanzi_text import is_hanzi
+from asr.base.text.latin import with_spoken_digits
+from asr.base.text.mixed import is_toned
 from asr.base.text.pinyin import is_syllable
 from asr.base.text.units import Unit
 from asr.base.text.wording import counted, listed
@@ -68,13 +70,12 @@ def written_tokens(text: str, vocabulary: Vocabulary) -> list[WrittenToken]:
     Raises:
         UserError: a part of the text cannot be labelled, or has tokens that are not in the vocabulary.
     """
-    unit = vocabulary.unit
     parts = text.split()
-    if vocabulary.are_tokens(parts) or (unit == "syllables" and all(map(is_syllable, parts))):
+    if vocabulary.are_tokens(parts) or (vocabulary.is_mandarin and all(map(is_syllable, parts))):
         tokens = [WrittenToken(part.rstrip(), part) for part in PART.findall(text)]
     else:
         # words of scripts other than hanzi are separated across sentences, too
-        sentences = SENTENCE.findall(text) if unit == "syllables" else [text]
+        sentences = SENTENCE.findall(text) if vocabulary.is_mandarin else [text]
         sentences = [sentence for sentence in sentences if _is_spoken(sentence)]
         tokens = [token for sentence in sentences for token in _labelled(sentence, vocabulary)]
     if not tokens:
@@ -91,8 +92,8 @@ def _looks_like_a_path(argument: str) -> bool:
 def _labelled(sentence: str, vocabulary: Vocabulary) -> Iterator[WrittenToken]:
     unit = vocabulary.unit
     try:
-        if unit == "pieces":
-            tokens = pieces_of(sentence, vocabulary.expect_pieces())
+        if vocabulary.is_in_pieces:
+            tokens = pieces_of(sentence, vocabulary.expect_pieces(), unit)
         else:
             tokens = label(sentence, unit)
     except UnlabelledError as error:
@@ -103,6 +104,8 @@ def _labelled(sentence: str, vocabulary: Vocabulary) -> Iterator[WrittenToken]:
             f"TEXT: {detail}: {error.reason}, or give the tokens themselves, separated by spaces"
         ) from None
     text = unicodedata.normalize("NFC", sentence)
+    if unit == "mixed":
+        text = with_spoken_digits(text)
     starts = _starts(text, tokens, unit)
     for index, (token, start) in enumerate(zip(tokens, starts, strict=True)):
         end = starts[index + 1] if index + 1 < len(starts) else len(text)
@@ -121,13 +124,14 @@ def _starts(text: str, tokens: Sequence[str], unit: Unit) -> list[int]:
     starts = []
     now = 0
     for token in tokens:
-        if unit == "syllables":
-            found = next(i for i in range(now, len(chars)) if is_hanzi(chars[i]))
+        if unit == "syllables" or (unit == "mixed" and is_toned(token)):
+            # a Latin word may have the syllables of a table, in place of hanzi
+            found = next((i for i in range(now, len(chars)) if is_hanzi(chars[i])), now)
             length = 1
         elif token == WORD_BOUNDARY:
             found, length = now, 0
         else:
-            letters = token.lstrip(WORD_BOUNDARY)
+            letters = token.lstrip(WORD_BOUNDARY).lower()
             found, length = max(now, normal_text.find(letters, now)), len(letters)
         opening = found
         while opening > now and unicodedata.category(chars[opening - 1]) in OPENING:

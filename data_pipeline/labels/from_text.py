@@ -1,4 +1,6 @@
-"""Convert text to units of the vocabulary: syllables, characters or words; `in_pieces.py` makes pieces.
+"""Convert text to units of the vocabulary: syllables, characters, words, or syllables with Latin words.
+
+`in_pieces.py` splits words into pieces.
 
 The policy is the same for every corpus:
 
@@ -14,6 +16,8 @@ The policy is the same for every corpus:
   it. The particles 地 and 得 are `de5`. 儿 is a syllable of its own: `er5` as a suffix (花儿 `hua1 er5`),
   `er2` as a word (女儿) and in names. Traditional hanzi are read as their simplified forms (睡覺 `shui4
   jiao4`), and stay in the text as they are.
+- Mixed labels are syllables for hanzi; Latin words between them are spelt or spoken by the rules of
+  asr/base/text/latin.py: `A P P`, `▁iphone`. Digits that touch Latin letters are read in Mandarin.
 - Characters are lower-cased, accents that no single letter includes are dropped; vowel signs and other marks
   go with the character that they modify (नि); `▁` separates words that white space separates.
 - Words are separated by white space; longer texts of hanzi without any are rejected, because their word
@@ -22,16 +26,19 @@ The policy is the same for every corpus:
 
 from __future__ import annotations
 
+import functools
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from asr.base.text.hanzi_text import HANZI, HANZI_RUN, SPACES_BETWEEN_HANZI
-from asr.base.text.units import Unit, characters_in, is_mark
+from asr.base.text.latin import with_spoken_digits, without_accents
+from asr.base.text.units import MANDARIN_UNITS, Unit, characters_in, is_mark
 from asr.base.vocabulary import WORD_BOUNDARY
 from data_pipeline.labels.errors import UnlabelledError
+from data_pipeline.labels.mixed_text import LatinPart, separated, together
 from data_pipeline.labels.readings.context import Draft
 from data_pipeline.labels.readings.sentence import in_context, read_by_dictionary
 from data_pipeline.labels.readings.tones import PAUSE, Tones, spoken_tones
@@ -60,9 +67,12 @@ WITHOUT_MARKS = dict.fromkeys(map(ord, IN_WORDS), " ")
 INSIDE_NUMBERS = re.compile(r"\d[^\w\s]\d")
 REPLACED: dict[CharKind, str] = {"space": " ", "pause": PAUSE, "silent": ""}
 DIGITS = "expected only hanzi, found digits; write them out as spoken"
+IN_MIXED = "expected hanzi and Latin letters, found"
+DIGITS_IN_MIXED = f"{IN_MIXED} digits apart from letters; write them out as spoken"
+OTHERS_IN_MIXED = f"{IN_MIXED} other scripts; write them out as spoken, or leave the sentence out"
 SIGN_IN_NUMBER = "number with a sign in it; write it out"
 SIGN = "sign that is read aloud; write it out"
-CAN_BE_NORMALIZED = (DIGITS, SIGN_IN_NUMBER, SIGN)  # reasons
+CAN_BE_NORMALIZED = (DIGITS, DIGITS_IN_MIXED, SIGN_IN_NUMBER, SIGN)  # reasons
 LONGEST_WORD = 4  # hanzi: a longer text without white space is not taken for one word
 APOSTROPHES = str.maketrans("’‘ʼ´`‐‑", "'''''--")
 
@@ -108,8 +118,9 @@ def label_all(
 
     Syllables of some hundred texts together take less time than one by one.
     """
-    if unit == "syllables":
-        return _syllables(texts, policy)
+    if unit in MANDARIN_UNITS:
+        drafted = _drafted if unit == "syllables" else functools.partial(_drafted_mixed, policy=policy)
+        return _syllables(texts, policy, drafted)
     tokens_of = _LABELLERS[unit]
     return [_attempt(lambda text: _not_empty(tokens_of(_spoken(text)), text), text) for text in texts]
 
@@ -159,18 +170,35 @@ def _not_empty(tokens: Tokens, text: str) -> Tokens:
     return tokens
 
 
-def _syllables(texts: Sequence[str], policy: ReadingPolicy) -> list[tuple[str, ...] | UnlabelledError]:
-    attempts = [_attempt(_drafted, text) for text in texts]
+class _Drafted(NamedTuple):
+    """A text before the context is asked.
+
+    Attributes:
+        hanzi: simplified.
+        draft: their readings by the dictionary.
+        latin: what is between them.
+    """
+
+    hanzi: str
+    draft: Draft
+    latin: tuple[LatinPart, ...] = ()
+
+
+def _syllables(
+    texts: Sequence[str], policy: ReadingPolicy, draft: Callable[[str], _Drafted]
+) -> list[tuple[str, ...] | UnlabelledError]:
+    attempts = [_attempt(draft, text) for text in texts]
     drafted = [found for found in attempts if not isinstance(found, UnlabelledError)]
-    syllables = iter(in_context([hanzi for hanzi, _ in drafted], [draft for _, draft in drafted]))
+    syllables = iter(in_context([one.hanzi for one in drafted], [one.draft for one in drafted]))
     return [
-        found if isinstance(found, UnlabelledError) else _by_policy(found[0], next(syllables), policy)
+        found
+        if isinstance(found, UnlabelledError)
+        else together(_by_policy(found.hanzi, next(syllables), policy), found.latin)
         for found in attempts
     ]
 
 
-def _drafted(text: str) -> tuple[str, Draft]:
-    """Return simplified hanzi, and their readings by the dictionary."""
+def _drafted(text: str) -> _Drafted:
     spoken = _spoken(text)
     hanzi = "".join(char for char in spoken if not char.isspace() and char not in IN_WORDS)
     if other := re.search(f"[^{HANZI}]", hanzi):
@@ -181,6 +209,22 @@ def _drafted(text: str) -> tuple[str, Draft]:
         )
         raise UnlabelledError(reason, repr(text.strip()))
     _not_empty(hanzi, text)
+    return _Drafted(*_read(spoken))
+
+
+def _drafted_mixed(text: str, policy: ReadingPolicy) -> _Drafted:
+    spoken = without_accents(_spoken(with_spoken_digits(text)))
+    others, latin = separated(spoken, policy.table.latin if policy.table else None)
+    if other := re.search(rf"[^{HANZI}\s{IN_WORDS}]", others):
+        reason = DIGITS_IN_MIXED if other[0].isnumeric() else OTHERS_IN_MIXED
+        raise UnlabelledError(reason, f"{other[0]} in {text.strip()!r}")
+    if not latin:
+        _not_empty(others.strip(f"{IN_WORDS} {PAUSE}"), text)
+    return _Drafted(*_read(others), latin)
+
+
+def _read(spoken: str) -> tuple[str, Draft]:
+    """Return simplified hanzi, and their readings by the dictionary."""
     simple = simplified(spoken.translate(WITHOUT_MARKS))
     return simple, read_by_dictionary(simple)
 

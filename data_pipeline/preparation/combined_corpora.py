@@ -28,6 +28,7 @@ from data_pipeline.preparation.description import LEFT_OUT, OWN_UNITS, PreparedC
 from data_pipeline.preparation.learned_units import (
     PieceUnits,
     labelled_by_pieces,
+    setting_of,
     split_units,
     write_pieces,
 )
@@ -211,7 +212,9 @@ def prepare_joint(
     names = [part.name for part in parts]
     with_strings = [_known(name, names, "data.strings") for name in _entries(strings)]
     is_single = len(parts) == 1 and not speakers and not with_strings
-    own_units, by_pieces = (units, None) if is_single else split_units(units)
+    unit, by_pieces = split_units(units)
+    own_units = setting_of(unit) if by_pieces and not is_single else units
+    by_pieces = None if is_single else by_pieces
     _refuse_missing_sources(parts, prepared_dir, own_units)
     prepared = [
         prepare_corpus(part.corpus, part.source, prepared_dir / part.name, own_units, on_progress=on_progress)

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import TypeAlias
 
 from asr.base.errors import UserError
-from asr.base.text.units import Unit
+from asr.base.text.latin import with_spoken_digits
+from asr.base.text.units import MANDARIN_UNITS, Unit
 from data_pipeline.labels.errors import UnlabelledError
 from data_pipeline.labels.from_text import CAN_BE_NORMALIZED, ReadingPolicy, label, label_all
 from data_pipeline.labels.normalization import Normalizer, is_short
@@ -92,7 +93,7 @@ class Labeller:
         Raises:
             UserError: none is, though something about it was chosen.
         """
-        if self.units == "syllables" and not all(self._keeps(recording) for recording in recordings):
+        if self.units in MANDARIN_UNITS and not all(self._keeps(recording) for recording in recordings):
             return LabelsDescription.of(self.reading.tones, self.reading.readings)
         if self.reading not in (ReadingOptions(), ReadingOptions(normalize=True)):
             received = str(self.pieces or self.units) if self.units != "syllables" else "the corpus's own"
@@ -107,9 +108,14 @@ class Labeller:
         source = iter(recordings)
         while some := list(itertools.islice(source, AT_ONCE)):
             to_read = [recording for recording in some if not self._keeps(recording)]
-            texts = {one.text: one.text for one in to_read}
+            # the manifest has what is said, so that the text and its labels fit
+            spoken_digits = with_spoken_digits if self.units == "mixed" else str
+            texts = {one.text: spoken_digits(one.text) for one in to_read}
             if self.normalizer is not None:
-                texts = {text: self.normalizer(text) if is_short(text) else text for text in texts}
+                texts = {
+                    text: self.normalizer(spoken) if is_short(spoken) else spoken
+                    for text, spoken in texts.items()
+                }
             labels = label_all(list(texts.values()), self.units, self.policy)
             labelled = dict(zip(texts, zip(texts.values(), labels, strict=True), strict=True))
             for recording in some:

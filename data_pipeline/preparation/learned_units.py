@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple, TypeAlias
 
 from asr.base.errors import UserError
+from asr.base.text.mixed import is_letter
 from asr.base.text.pieces import UNITS_MODEL, Pieces, learn_pieces, text_of_pieces
-from asr.base.text.units import LearnedUnits, Unit, read_units
+from asr.base.text.units import MIXED_WORDS, WORD_BOUNDARY, LearnedUnits, MixedModel, Unit, read_units
 from asr.base.text.wording import counted
 from asr.base.types import Utterance
 from asr.base.work import OnProgress, Work
 from data_pipeline.labels.errors import UnlabelledError
-from data_pipeline.labels.in_pieces import in_pieces
+from data_pipeline.labels.in_pieces import in_pieces, latin_in_pieces
 from data_pipeline.manifests.left_out import partition
 from data_pipeline.types import LeftOut
 
-PieceUnits: TypeAlias = LearnedUnits | Path  # how many pieces to learn, or the file of a model
+PieceUnits: TypeAlias = LearnedUnits | MixedModel | Path  # how many pieces to learn, or the file of a model
 
 
 class LabelledSets(NamedTuple):
@@ -49,34 +50,40 @@ def split_units(units: str | None) -> tuple[Unit | None, PieceUnits | None]:
     if units is None:
         return None, None
     read = read_units(units)
-    return ("characters", read) if isinstance(read, LearnedUnits | Path) else (read, None)
+    if isinstance(read, LearnedUnits | MixedModel | Path):
+        return ("mixed" if _is_mixed(read) else "characters"), read
+    return read, None
+
+
+def setting_of(unit: Unit | None) -> str | None:
+    """Return the setting for labels that are to be split into pieces, from `split_units`."""
+    return MIXED_WORDS if unit == "mixed" else unit
 
 
 def labelled_by_pieces(
     sets: Mapping[str, Sequence[Utterance]], units: PieceUnits, on_progress: OnProgress
 ) -> LabelledSets:
-    """Return utterances labelled by pieces instead of characters.
+    """Return utterances labelled by pieces instead of characters, or instead of whole Latin words.
 
     Args:
-        sets: by split, labelled by characters; pieces are learned from "train".
+        sets: by split, labelled as `split_units` says; pieces are learned from "train".
         units: to learn, or the file of a model that was learned before.
         on_progress: receives that pieces are learned.
 
     Raises:
         UserError: nothing can be learned, or the model cannot be read.
     """
-    if isinstance(units, Path):
-        pieces, note = Pieces.load(units), f"units of {units}"
-    else:
-        texts = [text_of_pieces(utterance.tokens) for utterance in sets.get("train", ())]
-        if not texts:
-            raise UserError(
-                f"{units}: no training text to learn from; name the {UNITS_MODEL} of other labels"
-            )
+    if isinstance(units, LearnedUnits):
+        texts = _texts_to_learn(sets.get("train", ()), units)
         on_progress(Work("learning pieces", 0))
         pieces = learn_pieces(texts, units)
-        note = f"{units}: learned from {counted(len(texts), 'text')} of train"
-    found = {split: partition(_in_pieces(utterances, pieces)) for split, utterances in sets.items()}
+        what = "text with spoken Latin words" if _is_mixed(units) else "text"
+        note = f"{units}: learned from {counted(len(texts), what, what.replace('text', 'texts'))} of train"
+    else:
+        path = units.path if isinstance(units, MixedModel) else units
+        pieces, note = Pieces.load(path), f"units of {path}"
+    split_labels = latin_in_pieces if _is_mixed(units) else in_pieces
+    found = {split: partition(_in_pieces(rows, pieces, split_labels)) for split, rows in sets.items()}
     kept = {split: list(part.kept) for split, part in found.items() if part.kept}
     left_out = [row for part in found.values() for row in part.left_out]
     return LabelledSets(kept, left_out, pieces, f"{note}; {counted(len(pieces.tokens), 'piece')}")
@@ -90,9 +97,36 @@ def write_pieces(folder: Path, pieces: Pieces | None) -> None:
         pieces.save(folder / UNITS_MODEL)
 
 
-def _in_pieces(utterances: Sequence[Utterance], pieces: Pieces) -> Iterator[Utterance | LeftOut]:
+def _is_mixed(units: PieceUnits) -> bool:
+    return isinstance(units, MixedModel) or (isinstance(units, LearnedUnits) and units.method == "mixed")
+
+
+def _texts_to_learn(utterances: Sequence[Utterance], units: LearnedUnits) -> list[str]:
+    """Return the texts that pieces are learned from; of mixed labels, the Latin words that are spoken."""
+    if not utterances:
+        raise UserError(f"{units}: no training text to learn from; name the {UNITS_MODEL} of other labels")
+    if not _is_mixed(units):
+        return [text_of_pieces(utterance.tokens) for utterance in utterances]
+    words = [[token for token in one.tokens if token.startswith(WORD_BOUNDARY)] for one in utterances]
+    texts = [text_of_pieces(row) for row in words if row]
+    if not texts:
+        spelt = sum(any(map(is_letter, one.tokens)) for one in utterances)
+        letters = f", only letters that are spelt (in {counted(spelt, 'text')})" if spelt else ""
+        raise UserError(
+            f"{units}: expected Latin words in {counted(len(utterances), 'text')} of train, such as iPhone, "
+            f"found none that is spoken{letters}; label it by `units=syllables`, add a corpus with Latin "
+            f"words, or name the model of other labels, `mixed:FOLDER/{UNITS_MODEL}`"
+        )
+    return texts
+
+
+def _in_pieces(
+    utterances: Sequence[Utterance],
+    pieces: Pieces,
+    split_labels: Callable[[Sequence[str], Pieces], tuple[str, ...]],
+) -> Iterator[Utterance | LeftOut]:
     for utterance in utterances:
         try:
-            yield dataclasses.replace(utterance, tokens=in_pieces(utterance.tokens, pieces))
+            yield dataclasses.replace(utterance, tokens=split_labels(utterance.tokens, pieces))
         except UnlabelledError as error:
             yield LeftOut(utterance.audio_path, error.reason, error.detail)

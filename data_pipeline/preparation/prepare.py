@@ -20,6 +20,7 @@ from asr.base.errors import UserError
 from asr.base.system.files import cannot_write, is_utf8
 from asr.base.system.lock import exclusive_lock
 from asr.base.system.paths import path_on_disk
+from asr.base.text.units import MANDARIN_UNITS
 from asr.base.types import Utterance
 from asr.base.work import OnProgress, ignore_progress, reported
 from data_pipeline.corpora import FORMS, find_corpus
@@ -67,8 +68,8 @@ def prepare_corpus(
         source: the corpus as downloaded; "" for a bundled corpus.
         target: folder for the manifests and for audio that is cut or converted.
         units: of the labels: "syllables", "characters", "words", "bpe:500" or "unigram:500" for pieces of
-            words, or the file of a model of pieces; None for the corpus's own labels if it has them, else for
-            its default units.
+            words, "mixed" or "mixed:200" for syllables and pieces of Latin words, or the file of a model of
+            pieces; None for the corpus's own labels if it has them, else for its default units.
         more_sources: further folders or lists, which are read as part of the same corpus.
         reading: how syllables are made from text.
         again: prepare even if that was done before.
@@ -164,7 +165,7 @@ def _prepare(
     by_split, duplicates = _with_unique_ids(splits)
     split_of = {recording.id: split for split, rows in by_split.items() for recording in rows}
     recordings = [recording for rows in by_split.values() for recording in rows]
-    if labeller.units == "syllables" and reading.language in CANTONESE:
+    if labeller.units in MANDARIN_UNITS and reading.language in CANTONESE:
         raise UserError(
             f"{sources[0]}: {reading.language} is Cantonese, which Mandarin pinyin does not describe; "
             "label it by units=characters, or write jyutping as tokens into a manifest of your own"

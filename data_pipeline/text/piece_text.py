@@ -1,4 +1,4 @@
-"""Store a text on disk as a stream of pieces of words; of any language."""
+"""Store a text on disk as a stream of pieces of words, of any language, or of mixed labels."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ import numpy as np
 
 from asr.base.errors import UserError
 from asr.base.system.files import cannot_write
+from asr.base.text.mixed import mixed_vocabulary, mixed_words
 from asr.base.text.pieces import Pieces
+from asr.base.text.pinyin import mandarin_syllables
 from asr.base.text.units import WORD_BOUNDARY, Unit
 from asr.base.work import OnProgress, Work, ignore_progress
 from data_pipeline.labels.errors import UnlabelledError
@@ -43,6 +45,7 @@ class PieceText:
         pieces: that words are split into.
         folder: for an unnamed temporary file.
         on_progress: called as files are read.
+        unit: "pieces", or "mixed" for syllables, letters and pieces of Latin words.
 
     Attributes:
         sources: the files.
@@ -56,13 +59,20 @@ class PieceText:
     """
 
     def __init__(
-        self, paths: Sequence[str], pieces: Pieces, folder: Path, on_progress: OnProgress = ignore_progress
+        self,
+        paths: Sequence[str],
+        pieces: Pieces,
+        folder: Path,
+        on_progress: OnProgress = ignore_progress,
+        *,
+        unit: Unit = "pieces",
     ) -> None:
         self.sources = find_text_files(paths)
         self.num_bytes, self.num_sentences, self.num_words = 0, 0, 0
         self.left_out: Counter[str] = Counter()
-        self._pieces = pieces
-        self._ids = {token: index for index, token in enumerate(pieces.tokens)}
+        self._pieces, self._unit = pieces, unit
+        self._tokens = mixed_vocabulary(mandarin_syllables(), pieces) if unit == "mixed" else pieces.tokens
+        self._ids = {token: index for index, token in enumerate(self._tokens)}
         self._blocks: list[_Block] = []
         try:
             self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
@@ -80,9 +90,9 @@ class PieceText:
             )
 
     def vocabulary(self, unit: Unit) -> list[str]:
-        """Return all pieces, whether the text has them or not."""
-        assert unit == "pieces", unit
-        return list(self._pieces.tokens)
+        """Return all pieces, and of mixed labels all syllables and letters, in the text or not."""
+        assert unit == self._unit, unit
+        return list(self._tokens)
 
     def blocks(self, unit: Unit, first_id: int, end_id: int) -> Iterator[tuple[Int32, int]]:
         """Yield blocks of sentences as ids of pieces, with their number of words.
@@ -92,7 +102,7 @@ class PieceText:
             first_id: of the first piece.
             end_id: ends each sentence.
         """
-        assert unit == "pieces", unit
+        assert unit == self._unit, unit
         self._file.seek(0)
         for block in self._blocks:
             tokens = np.frombuffer(self._file.read(4 * block.num_tokens), np.int32)
@@ -114,10 +124,11 @@ class PieceText:
     def _labels(self, text: str, labels: tuple[str, ...] = ()) -> tuple[str, ...]:
         """Return the pieces of a sentence; none if it has to be left out."""
         self.num_bytes += len(text.encode(errors="replace"))
-        if labels and all(token in self._ids for token in labels) and labels[0][0] == WORD_BOUNDARY:
+        are_known = labels and all(token in self._ids for token in labels)
+        if are_known and (self._unit == "mixed" or labels[0][0] == WORD_BOUNDARY):
             return labels
         try:
-            return pieces_of(text, self._pieces)
+            return pieces_of(text, self._pieces, self._unit)
         except UnlabelledError as error:
             self.left_out[f"sentences: {error.reason}"] += 1
             return ()
@@ -126,7 +137,10 @@ class PieceText:
         tokens = [
             index for sentence in sentences for index in (*(self._ids[token] for token in sentence), END)
         ]
-        num_words = sum(token[0] == WORD_BOUNDARY for sentence in sentences for token in sentence)
+        if self._unit == "mixed":
+            num_words = sum(len(mixed_words(sentence)) for sentence in sentences)
+        else:
+            num_words = sum(token[0] == WORD_BOUNDARY for sentence in sentences for token in sentence)
         self._file.write(np.array(tokens, np.int32).data)
         self._blocks.append(_Block(len(tokens), num_words))
         self.num_sentences += len(sentences)

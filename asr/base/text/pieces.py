@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 
 from asr.base.errors import UserError
 from asr.base.system.files import whole_file
-from asr.base.text.units import WORD_BOUNDARY, LearnedUnits, is_piece
+from asr.base.text.units import AS_MANY_AS_POSSIBLE, WORD_BOUNDARY, LearnedUnits, is_piece
 from asr.base.text.wording import counted
 
 if TYPE_CHECKING:
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 UNITS_MODEL = "units.model"  # beside manifests, and in a run beside its vocabulary
 LONGEST_BYTES = 1 << 20  # of a sentence; sentencepiece skips longer ones
+USUAL_MIXED = 200  # pieces of Latin words among syllables; conversation has a few hundred such words
+LATIN = "abcdefghijklmnopqrstuvwxyz'"  # of which any Latin word can be written
 TOO_FEW = re.compile(r"smaller than required_chars\. \d+ vs (\d+)")
 TOO_MANY = re.compile(r"Please set it to a value <= (\d+)")
 
@@ -46,7 +48,7 @@ class Pieces:
         if not any(map(is_piece, self.tokens)):
             raise UserError(
                 f"{source}: no piece is longer than a character and begins a word with {WORD_BOUNDARY}; ask "
-                "for more pieces, or label the text by characters"
+                "for more pieces, or choose other units"
             )
 
     @functools.cached_property
@@ -102,7 +104,7 @@ def learn_pieces(texts: Sequence[str], units: LearnedUnits) -> Pieces:
     """Learn pieces from text; the same text gives the same pieces.
 
     Args:
-        texts: sentences, normalized as they will be split.
+        texts: sentences, normalized as they will be split; of mixed units, their spoken Latin words.
         units: the method and the number of pieces, `<unk>` not counted.
 
     Raises:
@@ -111,13 +113,15 @@ def learn_pieces(texts: Sequence[str], units: LearnedUnits) -> Pieces:
     from sentencepiece import SentencePieceTrainer
 
     model = io.BytesIO()
+    is_mixed = units.method == "mixed"
     try:
         SentencePieceTrainer.train(
             sentence_iterator=iter(texts),
             model_writer=model,
-            model_type=units.method,
-            vocab_size=units.number + 1,  # and <unk>
+            model_type="bpe" if is_mixed else units.method,
+            vocab_size=(units.number or USUAL_MIXED) + 1,  # and <unk>
             character_coverage=1.0,  # every text that is trained on can be split
+            required_chars=LATIN if is_mixed else "",
             normalization_rule_name="identity",  # the text policy has normalized it
             max_sentence_length=LONGEST_BYTES,
             bos_id=-1,
@@ -126,6 +130,9 @@ def learn_pieces(texts: Sequence[str], units: LearnedUnits) -> Pieces:
             minloglevel=2,
         )
     except RuntimeError as error:
+        most = TOO_MANY.search(str(error))
+        if most and units.number == AS_MANY_AS_POSSIBLE:
+            return learn_pieces(texts, units._replace(number=int(most[1]) - 1))
         raise UserError(f"{units}: {_reason(str(error), units, len(texts))}") from None
     return Pieces(model.getvalue(), str(units))
 

@@ -7,7 +7,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from asr.base.text.hanzi_text import hanzi_in
+from asr.base.text.mixed import is_letter, is_toned
 from asr.base.text.pinyin import is_syllable
+from asr.base.text.units import WORD_BOUNDARY
 from asr.base.types import Utterance
 from asr.evaluation.errors.metrics import align
 from asr.transcription.transcript import Segment
@@ -22,7 +24,8 @@ class HanziErrors:
         syllable_right: wrong hanzi for a right syllable, caused by language model or conversion.
         syllable_wrong: hanzi that are wrong, missing or inserted like their syllable, caused by acoustics.
         saved: right hanzi for a wrong syllable.
-        num_not_compared: utterances whose reference or hypothesis does not have one hanzi per syllable.
+        num_not_compared: utterances whose reference or hypothesis does not have one hanzi per syllable;
+            Latin words of mixed labels are ignored.
         examples: (reference, hypothesis, syllable) of wrong hanzi for right syllables, and their counts, most
             frequent first.
     """
@@ -40,9 +43,12 @@ def hanzi_errors(results: Iterable[tuple[Utterance, Segment]]) -> HanziErrors | 
     comparable, num_not_compared = [], 0
     for utterance, hypothesis in results:
         said, written = hanzi_in(utterance.text), hanzi_in(hypothesis.text)
-        fits = len(said) == len(utterance.tokens) and len(written) == len(hypothesis.tokens)
-        if fits and (written or not hypothesis.tokens) and all(map(is_syllable, utterance.tokens)):
-            comparable.append((utterance.tokens, said, hypothesis.tokens, written))
+        tokens, recognized = utterance.tokens, hypothesis.tokens
+        if any(is_letter(token) or token.startswith(WORD_BOUNDARY) for token in (*tokens, *recognized)):
+            tokens, recognized = (tuple(filter(is_toned, one)) for one in (tokens, recognized))
+        fits = len(said) == len(tokens) and len(written) == len(recognized)
+        if fits and (written or not recognized) and all(map(is_syllable, tokens)):
+            comparable.append((tokens, said, recognized, written))
         else:
             num_not_compared += 1
     if not any(written for *_, written in comparable):

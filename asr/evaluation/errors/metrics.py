@@ -13,6 +13,7 @@ from asr.base.text.pinyin import without_tone
 from asr.base.text.units import TOKEN_NAMES, is_character, unit_of
 from asr.base.types import EditCounts, Utterance
 from asr.base.vocabulary import WORD_BOUNDARY
+from asr.evaluation.errors.language_errors import language_errors, names_in
 from asr.evaluation.written_text import characters_of, words_of
 from asr.transcription.transcript import Segment
 
@@ -20,6 +21,10 @@ TEXT_POLICY = (
     "characters and words: as written, after NFKC, in lower case, without punctuation; numbers are not "
     "spelled out (3 and 三 differ); Chinese is cut into words by jieba's dictionary, on both sides"
 )
+
+
+MIXED_UNIT = TOKEN_NAMES["mixed"]
+HANZI_TO_WRITE = (TOKEN_NAMES["syllables"], MIXED_UNIT)  # tokens that are converted to text
 
 
 class AlignedPair(NamedTuple):
@@ -81,7 +86,8 @@ def measures(
     """Count edits in every unit that the set allows, its tokens first, over all utterances.
 
     Words are first where tokens are pieces of words with spaces between them: how a model splits words says
-    nothing about its transcripts.
+    nothing about its transcripts. Of mixed labels, syllables together with Latin words are first, followed by
+    each language and the words at a change of language (`asr.evaluation.errors.language_errors`).
 
     Characters and words are counted if there is text on both sides (`text_pairs`), unless the tokens
     themselves are characters or words.
@@ -95,6 +101,8 @@ def measures(
     pairs = [(u.tokens, h.tokens) for u, h in zip(utterances, hypotheses, strict=True)]
     texts = text_pairs(utterances, hypotheses, unit)
     found = [_measure(unit, pairs)]
+    if unit == MIXED_UNIT:
+        found = [*_by_language(pairs), *found]
     if unit == "syllable":
         bare = [(list(map(without_tone, r)), list(map(without_tone, h))) for r, h in pairs]
         found.append(_measure("tone-free syllable", bare))
@@ -107,7 +115,7 @@ def measures(
         found.insert(0 if spaced else len(found), _measure("word", words))
     sentences: Sequence[tuple[Hashable, Hashable]] = texts if unit == "piece" else pairs
     found.append(_measure("sentence", [((r,), (h,)) for r, h in sentences]))
-    if texts and unit == "syllable":
+    if texts and unit in HANZI_TO_WRITE:
         found.append(_measure("written sentence", [((tuple(r),), (tuple(h),)) for r, h in characters]))
     return found
 
@@ -116,16 +124,25 @@ def _measure(name: str, pairs: Sequence[tuple[Sequence[Hashable], Sequence[Hasha
     return Measure(name, tuple(count_edits(reference, hypothesis) for reference, hypothesis in pairs))
 
 
+def _by_language(pairs: Sequence[tuple[Sequence[str], Sequence[str]]]) -> list[Measure]:
+    """Count the edits of mixed labels together, in each language that was said, and at the switch."""
+    names = [(names_in(reference), names_in(hypothesis)) for reference, hypothesis in pairs]
+    found = [language_errors(align(reference, hypothesis)) for reference, hypothesis in names]
+    parts = zip(("Mandarin syllable", "Latin word", "language switch"), zip(*found, strict=True), strict=True)
+    said = [(name, edits) for name, edits in parts if any(one.reference_length for one in edits)]
+    return [_measure("mixed", names), *(Measure(name, tuple(edits)) for name, edits in said)]
+
+
 def text_pairs(
     utterances: Sequence[Utterance], hypotheses: Sequence[Segment], token: str
 ) -> list[tuple[str, str]]:
     """Return (reference, hypothesis) of each utterance as text.
 
-    For syllables, the reference is the utterance's text; there are no pairs if syllables were recognized but
-    none was converted to text, or if an utterance has tokens but no text (`without_text`). Other tokens are
-    text themselves.
+    For syllables and mixed labels, the reference is the utterance's text; there are no pairs if syllables
+    were recognized but none was converted to text, or if an utterance has tokens but no text
+    (`without_text`). Other tokens are text themselves.
     """
-    if token == "syllable":
+    if token in HANZI_TO_WRITE:
         not_converted = any(h.tokens for h in hypotheses) and not any(map(is_converted, hypotheses))
         if not_converted or without_text(utterances):
             return []
@@ -151,5 +168,5 @@ def without_text(utterances: Iterable[Utterance]) -> list[Utterance]:
 
 
 def token_name(utterances: Iterable[Utterance]) -> str:
-    """Return what one token of the labels is called: "syllable", "character" or "token"."""
+    """Return what one token of the labels is called, such as "syllable" or "token"."""
     return TOKEN_NAMES[unit_of(token for utterance in utterances for token in utterance.tokens)]

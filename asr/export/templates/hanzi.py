@@ -17,6 +17,7 @@ import numpy.typing as npt
 
 STEPS = -32.0  # codes per unit of a logarithm
 TONES = "12345"
+LATIN = "▁"  # before Latin words
 UNKNOWN, END = 0, "</s>"  # a word's id, and a word
 NO_SYLLABLE = 1 << 30
 AS_IS = -1  # in place of a dictionary's entry: a syllable that is not the reading of any word
@@ -85,7 +86,10 @@ class Converter:
         self._begin = self._advance(_first_path(), np.array([self._words.index("<s>")]))[1]
 
     def convert(self, syllables: Sequence[str]) -> str:
-        """Return the best text for a sentence of toned syllables: `ni3`, neutral tone 5, ü written v."""
+        """Return the best text for a sentence of toned syllables: `ni3`, neutral tone 5, ü written v.
+
+        A word behind the mark `▁` is Latin and stays as it is, with spaces between such words.
+        """
         arcs = self._arcs(syllables)
         paths = [self._begin]
         for place in range(1, len(syllables) + 1):
@@ -97,13 +101,16 @@ class Converter:
         while place:
             last = paths[place]
             entry, start = int(last.entries[path]), int(last.starts[path])
-            words.append(self._text(entry, syllables[start]))
+            space = " " * (place < len(syllables) and _are_latin(syllables[start], syllables[place]))
+            words.append(self._text(entry, syllables[start]) + space)
             place, path = start, int(last.before[path])
         return "".join(reversed(words))
 
     def _text(self, entry: int, syllable: str) -> str:
         if entry != AS_IS:
             return self._words[int(self._entry_words[entry])]
+        if syllable.startswith(LATIN):
+            return syllable.removeprefix(LATIN)
         return self._rare.get(syllable, f"〔{syllable}〕")
 
     def _arcs(self, syllables: Sequence[str]) -> list[list[tuple[int, Array]]]:
@@ -187,6 +194,10 @@ class Converter:
 
     def _key(self, contexts: Array, words: Array) -> Array:
         return contexts.astype(np.int64) * len(self._words) + words
+
+
+def _are_latin(*words: str) -> bool:
+    return all(word.startswith(LATIN) for word in words)
 
 
 def _first_path() -> Paths:

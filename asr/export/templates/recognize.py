@@ -109,11 +109,32 @@ class Recognizer:
 
     def text_of(self, tokens: Sequence[str]) -> str:
         """Return tokens as readable text."""
+        if self.about["unit"] == "mixed":
+            words = _mixed_words(tokens)
+            if self._converter is None:
+                return " ".join(word.removeprefix(WORD_BOUNDARY) for word in words)
+            return self._converter.convert(words)
         if self._converter is not None:
             return self._converter.convert(tokens)
         has_spaces = self.about["unit"] != "pieces" and any(map(_is_longer_than_a_character, self.tokens[1:]))
         gap = " " if has_spaces else ""
         return gap.join(tokens).replace(WORD_BOUNDARY, " ").strip()
+
+
+def _mixed_words(tokens: Sequence[str]) -> list[str]:
+    """Return syllables as they are, and Latin words, whose letters or pieces are in a row, behind a mark."""
+    words: list[str] = []
+    before = ""
+    for token in tokens:
+        letters = token.removeprefix(WORD_BOUNDARY)
+        is_syllable = token[-1].isdigit()
+        kind = "syllable" if is_syllable else "letter" if len(token) == 1 and token.isupper() else "piece"
+        if kind == before and (kind == "letter" or (kind == "piece" and letters == token)):
+            words[-1] += letters
+        elif letters:
+            words.append(token if is_syllable else WORD_BOUNDARY + letters)
+        before = kind if letters else ""
+    return words
 
 
 def _is_longer_than_a_character(token: str) -> bool:

@@ -18,6 +18,7 @@ import numpy as np
 
 from asr.base.errors import UserError
 from asr.base.text.pinyin import TONES, syllables_in
+from asr.base.text.units import WORD_BOUNDARY
 from asr.language.hanzi.arcs import Edges
 from asr.language.hanzi.dictionary import (
     AS_IS,
@@ -44,7 +45,7 @@ class HanziWord:
     """One word of a conversion.
 
     Attributes:
-        text: characters; the syllable in 〔〕 where no character with this reading is known.
+        text: characters, or a Latin word; the syllable in 〔〕 where no character with this reading is known.
         syllables: the given syllables; with soft tones, the tones of the word's reading may differ.
         start: index of its first syllable in the sentence.
         is_known: whether the dictionary contains it; else it is a rare character, or the syllable itself.
@@ -156,7 +157,10 @@ class Converter:
         return self
 
     def convert(self, syllables: Sequence[str]) -> Conversion:
-        """Return the best words for a sentence of toned syllables: `ni3`, neutral tone 5, ü written v."""
+        """Return the best words for a sentence of toned syllables: `ni3`, neutral tone 5, ü written v.
+
+        A word that begins with `▁` is Latin and stays as it is, without the mark.
+        """
         return self.convert_lattice(chain_lattice(syllables))
 
     def convert_pinyin(self, text: str) -> Conversion:
@@ -208,6 +212,8 @@ class Converter:
         if entry != AS_IS:
             return HanziWord(self.dictionary.words[entry], syllables, start, True)
         (syllable,) = syllables
+        if syllable.startswith(WORD_BOUNDARY):
+            return HanziWord(syllable.removeprefix(WORD_BOUNDARY), syllables, start, True)
         rare = rare_characters()
         char = rare.get(syllable) or (self.tone_cost < math.inf and rare.get(syllable.rstrip(TONES)))
         return HanziWord(char or f"〔{syllable}〕", syllables, start, False)

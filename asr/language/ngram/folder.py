@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from asr.base.errors import UserError
 from asr.base.system.files import whole_file
-from asr.base.text.units import SPECIAL, UNITS, unit_of
+from asr.base.text.units import SPECIAL, UNITS, UNITS_IN_PIECES, unit_of
 from asr.base.work import OnProgress, ignore_progress
 
 if TYPE_CHECKING:
@@ -176,7 +176,7 @@ def fusion_model(path: Path, vocabulary: Vocabulary, on_progress: OnProgress = i
     num_words = len(ordinary_words(model.words))
     expected = MIN_SHARED * min(len(vocabulary) - 1, num_words)
     if unit_of(model.words) != unit or not known or known < expected:
-        option = " --units pieces" if unit == "pieces" else ""
+        option = f" --units {unit}" if vocabulary.is_in_pieces else ""
         raise UserError(
             f"{path}: a language model of another unit set: it contains {known:,} of the acoustic model's "
             f"{len(vocabulary) - 1:,} {unit}; expected words such as {sample_words(vocabulary.tokens[1:])}, "
@@ -197,7 +197,7 @@ def existing_model(folder: Path, unit: str) -> Path:
         there = ", ".join(units_in(folder)) or "no models at all"
         raise UserError(
             f"{folder}: expected {path.name}, a language model over {unit}; received {there}; "
-            f"`asr lm train{' --units pieces' if unit == 'pieces' else ''}` makes it"
+            f"`asr lm train{f' --units {unit}' if unit in UNITS_IN_PIECES else ''}` makes it"
         )
     return path
 

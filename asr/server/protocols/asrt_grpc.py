@@ -22,6 +22,7 @@ from asr.server.requests.limits import MAX_SYLLABLES
 from asr.server.requests.request_errors import RefusalError, invalid, unavailable
 from asr.server.service import RecognitionService
 from asr.server.serving import SideServer
+from asr.transcription.text_writer import TextWriter
 from asr.transcription.transcript import Transcript
 
 SERVICES = ("asrt.AsrtGrpcService", "ailemon.asrt.grpc.AsrtGrpcService")  # the latter by the C# SDK
@@ -193,10 +194,10 @@ class AsrtGrpc(SideServer):
             return text
 
     def _text_of(self, tokens: list[str]) -> str:
-        is_mandarin = self._service.recognizer.vocabulary.is_mandarin
-        if is_mandarin:
-            return self._service.converted(tokens)
-        return self._service.recognizer.vocabulary.join(tokens)
+        vocabulary = self._service.recognizer.vocabulary
+        if vocabulary.is_mandarin:
+            return TextWriter(vocabulary, self._service.converter).text(tokens)
+        return vocabulary.join(tokens)
 
 
 def _parsed(kind: Any, message: bytes) -> Any:

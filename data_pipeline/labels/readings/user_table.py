@@ -3,10 +3,15 @@
 # a word and its syllables in each line; a comment begins with #
 单田芳	shan4 tian2 fang1
 朝阳门	cháo yáng mén
+app	A P P
+ofo	ofo
+
+Latin words, which mixed labels have, are spelt by capital letters, spoken in small ones, or have syllables.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,13 +20,17 @@ from pathlib import Path
 from asr.base.errors import UserError
 from asr.base.system.files import read_lines
 from asr.base.text.hanzi_text import is_hanzi
+from asr.base.text.latin import WORD, LatinReadings, latin_reading
 from asr.base.text.pinyin import mandarin_syllables, syllables_in
 from asr.base.text.wording import counted
 from data_pipeline.labels.readings.tones import PAUSE
 from data_pipeline.labels.readings.traditional import simplified
 
 COMMENT = "#"
-FORM = "expected a word in hanzi and a toned syllable for each hanzi, such as `银行 yin2 hang2`"
+FORM = (
+    "expected a word in hanzi and a toned syllable for each hanzi, such as `银行 yin2 hang2`, or a Latin "
+    "word and its letters or how it is spoken, such as `app A P P`"
+)
 
 
 @dataclass(frozen=True)
@@ -30,9 +39,11 @@ class UserTable:
 
     Attributes:
         readings: word in simplified hanzi -> a toned syllable for each hanzi.
+        latin: Latin word in small letters -> what is said, see `asr.base.text.latin`.
     """
 
     readings: Mapping[str, tuple[str, ...]]
+    latin: LatinReadings = dataclasses.field(default_factory=dict)
 
     @classmethod
     def load(cls, path: Path) -> UserTable:
@@ -49,7 +60,7 @@ class UserTable:
                 continue
             try:
                 word, syllables = _entry(written)
-            except ValueError as error:
+            except (ValueError, UserError) as error:
                 raise UserError(
                     f"{path}, line {number}: {FORM}, received {line.strip()!r}: {error}"
                 ) from None
@@ -61,7 +72,10 @@ class UserTable:
             line_of.setdefault(word, number)
         if not readings:
             raise UserError(f"{path}: no readings; {FORM} in each line")
-        return cls(readings)
+        return cls(
+            {word: syllables for word, syllables in readings.items() if is_hanzi(word)},
+            {word: tokens for word, tokens in readings.items() if not is_hanzi(word)},
+        )
 
     def find(self, text: str) -> dict[int, str]:
         """Return the readings of the table's words in a text, by the place among its hanzi; longer words win.
@@ -84,14 +98,16 @@ class UserTable:
 
     @functools.cached_property
     def _longest(self) -> int:
-        return max(map(len, self.readings))
+        return max(map(len, self.readings), default=0)
 
 
 def _entry(written: list[str]) -> tuple[str, tuple[str, ...]]:
-    """Return the word and the syllables of a line; raise ValueError with what is wrong."""
+    """Return the word and the syllables of a line; raise ValueError or UserError with what is wrong."""
+    if WORD.fullmatch(written[0]):
+        return written[0].lower(), latin_reading(written[1:])
     word, syllables = simplified(written[0]), tuple(syllables_in(" ".join(written[1:])))
     if not is_hanzi(word):
-        raise ValueError(f"{written[0]!r} is not hanzi")
+        raise ValueError(f"{written[0]!r} is neither hanzi nor Latin letters")
     if len(syllables) != len(word):
         raise ValueError(f"{len(word)} hanzi, {counted(len(syllables), 'syllable')}")
     if unknown := [syllable for syllable in syllables if syllable not in _known()]:

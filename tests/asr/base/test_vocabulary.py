@@ -1,3 +1,5 @@
+import string
+
 import pytest
 
 from asr.base.errors import UserError
@@ -96,3 +98,19 @@ def test_letters_that_are_pieces_are_not_taken_for_the_pieces_of_a_text(pieces):
     assert {"t", "o", "n"} <= {*vocabulary.tokens}
     assert not vocabulary.are_tokens(["t", "o", "n"])
     assert vocabulary.are_tokens(list(pieces.encode("ton")))
+
+
+def test_a_mixed_vocabulary_has_syllables_all_letters_and_all_pieces_and_is_saved_with_their_model(tmp_path):
+    pieces = learn_pieces(["iphone", "ok wifi", "iphone"], LearnedUnits("mixed", 40))
+    Vocabulary.of_pieces(pieces, ["wo3", "kan4"]).save(tmp_path / "vocabulary.txt")
+    loaded = Vocabulary.load(tmp_path / "vocabulary.txt")
+    assert loaded.tokens == (BLANK, "kan4", "wo3", *string.ascii_uppercase, *pieces.tokens)
+    assert (loaded.unit, loaded.token_name, loaded.is_mandarin) == ("mixed", "mixed unit", True)
+    tokens = ["wo3", "kan4", "C", "T", *loaded.expect_pieces().encode("iphone wifi")]
+    assert loaded.decode(loaded.encode(tokens)) == tuple(tokens)
+    assert loaded.join(tokens) == "wo3 kan4 CT iphone wifi"
+    assert all(map(loaded.are_tokens, (tokens, tokens[2:], tokens[4:])))
+    assert not loaded.are_tokens(["o", "k"])
+    learn_pieces(["hello world"], LearnedUnits("mixed", 35)).save(tmp_path / "units.model")
+    with pytest.raises(UserError, match=r"has other pieces than vocabulary.txt"):
+        Vocabulary.load(tmp_path / "vocabulary.txt")

@@ -1,5 +1,6 @@
 """Labels are pieces of words, learned from the training text alone, of one corpus or of several together."""
 
+import dataclasses
 import json
 
 import numpy as np
@@ -8,9 +9,12 @@ import pytest
 from asr.audio.recording import write_wav
 from asr.base.config import Config, DataConfig
 from asr.base.errors import UserError
+from asr.base.text.mixed import LETTERS
 from asr.base.text.pieces import UNITS_MODEL, Pieces, text_of_pieces
 from asr.base.vocabulary import Vocabulary
 from asr.cli.main import main
+from asr.evaluation.data import evaluation_data
+from asr.runs.run import Run
 from asr.training.data import make_vocabulary
 from data_pipeline.manifests.manifest import read_manifest
 from data_pipeline.preparation.combined_corpora import parts_of, prepare_joint
@@ -114,3 +118,118 @@ def test_several_corpora_share_the_pieces_of_their_joint_training_text(lists, tm
         "one three",
     ]
     assert "jaz in 'jazz on'" in (joint.folder / "left_out.tsv").read_text("utf-8")
+
+
+MIXED = {
+    "train": ["我需要看CCTV5", "打开iPhone的设置", "这个APP很好用", "用WiFi上网", "你好", "Привет"],
+    "dev": ["打开jazz", "iPhone和WiFi"],
+}
+
+
+def table_of(folder, splits):
+    """Write recordings of noise and the table of their texts."""
+    folder.mkdir()
+    rows = ["path,text,split"]
+    rng = np.random.default_rng(0)
+    for split, texts in splits.items():
+        for number, text in enumerate(texts):
+            write_wav(folder / f"{split}{number}.wav", rng.normal(0, 1000, 16000).astype(np.int16))
+            rows.append(f"{split}{number}.wav,{text},{split}")
+    (folder / "list.csv").write_text("\n".join(rows), encoding="utf-8")
+    return folder / "list.csv"
+
+
+def labels_of(manifest):
+    return [" ".join(utterance.tokens) for utterance in read_manifest(manifest)]
+
+
+def test_mixed_labels_are_syllables_letters_and_pieces_of_spoken_latin_words(tmp_path, capsys):
+    table, out = table_of(tmp_path / "source", MIXED), tmp_path / "mixed"
+    assert main(["prepare", "table", str(table), str(out), "--units", "mixed"]) == 0
+    printed = capsys.readouterr().out
+    assert "mixed: learned from 2 texts with spoken Latin words of train" in printed
+    assert "П in 'Привет'" in printed
+    assert labels_of(out / "train.jsonl")[:3] == [
+        "wo3 xu1 yao4 kan4 C C T V wu3",
+        "da3 kai1 ▁iphone de5 she4 zhi4",
+        "zhe4 ge5 A P P hen3 hao3 yong4",
+    ]
+    assert read_manifest(out / "train.jsonl")[0].text == "我需要看CCTV五"  # as it is said
+    assert "我需要看CCTV5\t我需要看CCTV五" in (out / "normalized.tsv").read_text("utf-8")
+    assert labels_of(out / "dev.jsonl")[0].replace(" ", "") == "da3kai1▁jazz"  # letters that train lacks
+    assert json.loads((out / "prepared.json").read_text())["labels"]["tones"] == "citation"
+
+
+def test_a_mixed_vocabulary_is_that_of_the_text_and_the_model(tmp_path):
+    prepared = prepare_corpus(
+        "table", str(table_of(tmp_path / "source", MIXED)), tmp_path / "out", "mixed:40"
+    )
+    pieces = Pieces.load(tmp_path / "out" / UNITS_MODEL)
+    assert len(pieces.tokens) == 40
+    config = Config(data=DataConfig(train=str(prepared.manifests["train"])))
+    vocabulary = make_vocabulary(config)
+    syllables = {t for u in read_manifest(prepared.manifests["train"]) for t in u.tokens if t[-1].isdigit()}
+    assert vocabulary.tokens[1:] == (*sorted(syllables), *LETTERS, *pieces.tokens)
+    assert vocabulary.unit == "mixed"
+
+
+def test_a_mixed_vocabulary_keeps_the_syllables_of_the_run_that_training_starts_from(tmp_path):
+    prepared = prepare_corpus("table", str(table_of(tmp_path / "source", MIXED)), tmp_path / "out", "mixed")
+    config = Config(data=DataConfig(train=str(prepared.manifests["train"])))
+    (tmp_path / "run").mkdir()
+    Run.create(tmp_path / "run", config, Vocabulary(["zun1", "hao3", "x"]))
+    config = dataclasses.replace(
+        config, train=dataclasses.replace(config.train, init_from=str(tmp_path / "run"))
+    )
+    tokens = {*make_vocabulary(config).tokens}
+    assert {"zun1", "hao3", "kan4", "A"} <= tokens
+    assert tokens - {*Vocabulary.of_pieces(Pieces.load(tmp_path / "out" / UNITS_MODEL)).tokens} >= {"zun1"}
+
+
+@pytest.mark.parametrize(
+    ("train", "reason"),
+    [
+        (["你好", "看电视"], "expected Latin words in 2 texts of train, such as iPhone, found none"),
+        (["看CCTV5", "看电视"], "only letters that are spelt .in 1 text.; .*units=syllables"),
+    ],
+)
+def test_a_corpus_without_spoken_latin_words_is_refused_with_what_to_do(train, reason, tmp_path):
+    table = table_of(tmp_path / "source", {"train": train, "dev": ["你好"]})
+    with pytest.raises(UserError, match=reason):
+        prepare_corpus("table", str(table), tmp_path / "out", "mixed")
+
+
+def test_more_pieces_of_latin_words_than_the_text_has_are_refused_and_the_default_takes_what_there_is(
+    tmp_path,
+):
+    table = table_of(tmp_path / "source", MIXED)
+    with pytest.raises(
+        UserError, match=r"too few different words for 500 pieces; ask for at most \d+, `mixed:"
+    ):
+        prepare_corpus("table", str(table), tmp_path / "out", "mixed:500")
+    prepare_corpus("table", str(table), tmp_path / "out", "mixed")
+    assert 30 < len(Pieces.load(tmp_path / "out" / UNITS_MODEL).tokens) < 200
+
+
+def test_another_mixed_set_gets_the_pieces_of_a_run_and_labels_of_another_model_are_refused(tmp_path):
+    table = table_of(tmp_path / "source", MIXED)
+    first = prepare_corpus("table", str(table), tmp_path / "first", "mixed")
+    model = tmp_path / "first" / UNITS_MODEL
+    vocabulary = make_vocabulary(Config(data=DataConfig(train=str(first.manifests["train"]))))
+    again = prepare_corpus("table", str(table), tmp_path / "again", f"mixed:{model}")
+    assert labels_of(again.manifests["dev"]) == labels_of(first.manifests["dev"])
+    assert evaluation_data(again.manifests["dev"], vocabulary)[1] == 0
+    other = prepare_corpus("table", str(table), tmp_path / "other", "mixed:31")
+    with pytest.raises(UserError, match=r"expected the pieces of this run.*--units mixed:RUN/units.model"):
+        evaluation_data(other.manifests["dev"], vocabulary)
+
+
+def test_several_corpora_share_the_pieces_of_their_latin_words(tmp_path):
+    one = table_of(tmp_path / "one", MIXED)
+    two = table_of(tmp_path / "two", {"train": ["打开Google地图", "你好"], "dev": ["看CCTV"]})
+    joint = prepare_joint(parts_of("one=table, two=table", f"one={one}, two={two}"), tmp_path, "mixed:50")
+    pieces = Pieces.load(joint.folder / UNITS_MODEL)
+    assert any("mixed:50: learned from 3 texts with spoken Latin words" in line for line in joint.lines({}))
+    labels = labels_of(joint.manifests["train"])
+    assert f"da3 kai1 {' '.join(pieces.encode('google'))} di4 tu2" in labels
+    assert "ni3 hao3" in labels

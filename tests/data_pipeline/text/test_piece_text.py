@@ -49,3 +49,17 @@ def test_text_without_any_piece_is_refused(pieces, tmp_path):
     (tmp_path / "a.txt").write_text("今天天气很好。", "utf-8")
     with pytest.raises(UserError, match="no text in the pieces"):
         PieceText([str(tmp_path / "a.txt")], pieces, tmp_path)
+
+
+def test_mixed_text_is_a_stream_of_syllables_letters_and_pieces(tmp_path):
+    pieces = learn_pieces(["iphone wifi"] * 3, LearnedUnits("mixed", 40))
+    (tmp_path / "a.txt").write_text("打开iPhone，看CCTV5。今天天气很好！Привет。", "utf-8")
+    text = PieceText([str(tmp_path / "a.txt")], pieces, tmp_path, unit="mixed")
+    tokens = text.vocabulary("mixed")
+    ((block, num_words),) = text.blocks("mixed", 1, 0)
+    said = [tokens[index - 1] for index in block if index]
+    iphone = " ".join(pieces.encode("iphone"))
+    assert " ".join(said) == f"da3 kai1 {iphone} kan4 C C T V wu3 jin1 tian1 tian1 qi4 hen3 hao3"
+    assert (text.num_sentences, num_words) == (2, 12)
+    assert sum(text.left_out.values()) == 1
+    assert {"zun1", "Z"} <= {*tokens}  # in Mandarin, not in the text

@@ -26,8 +26,10 @@ def add_prepare_arguments(parser: argparse.ArgumentParser) -> None:
         "--units",
         metavar="UNITS",
         help="units of the labels: syllables, characters, words; bpe:N or unigram:N for N pieces of words, "
-        "learned from the training text; or the units.model of other labels or of a run, for the same "
-        "pieces (default: the corpus's own labels, or else its usual units)",
+        "learned from the training text; mixed or mixed:N for syllables, and N pieces of Latin words (as "
+        "many as the text allows, up to 200); or the units.model of other labels or of a run, for the same "
+        "pieces, with mixed: before it for syllables too (default: the corpus's own labels, or else its "
+        "usual units)",
     )
     parser.add_argument(
         "--tones",
@@ -41,7 +43,7 @@ def add_prepare_arguments(parser: argparse.ArgumentParser) -> None:
         type=Path,
         metavar="FILE",
         help="your own table, which wins over everything: in each line a word, and a toned syllable for each "
-        "hanzi (行长 hang2 zhang3)",
+        "hanzi (行长 hang2 zhang3), or for mixed units a Latin word and how it is said (app A P P)",
     )
     parser.add_argument(
         "--normalize",

@@ -8,7 +8,7 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asr.base.text.units import TEXT_UNITS
+from asr.base.text.units import TEXT_UNITS, UNITS_IN_PIECES
 from asr.base.text.wording import counted, file_size
 
 MIN_TIMED_S = 10.0  # in less, the speed is that of starting
@@ -32,14 +32,15 @@ def add_lm_train_arguments(parser: argparse.ArgumentParser) -> None:
         default=",".join(TEXT_UNITS),
         metavar="UNITS",
         help="units to train a model each over (default: %(default)s); hanzi conversion needs words. "
-        "`pieces` is for models of pieces of words, and text of any language",
+        "`pieces` is for models of pieces of words, and text of any language; `mixed` is for models of "
+        "syllables and pieces of Latin words",
     )
     parser.add_argument(
         "--pieces",
         type=Path,
         metavar="FILE",
-        help="the units.model of the run that the language model is for, with --units pieces (default: that "
-        "beside the first text)",
+        help="the units.model of the run that the language model is for, with --units pieces or mixed "
+        "(default: that beside the first text)",
     )
     parser.add_argument(
         "--order",
@@ -107,7 +108,7 @@ def _print_text(trained: TrainedModels) -> None:
         f"in {trained.taken_s:.1f} s{speed}"
     )
     for reason, count in trained.left_out.items():
-        what = "left out" if "pieces" in trained.units else "left out, splitting the sentence"
+        what = "left out" if {*UNITS_IN_PIECES} & {*trained.units} else "left out, splitting the sentence"
         print(f"{what}: {count:,} {reason}")
 
 

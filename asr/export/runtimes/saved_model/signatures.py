@@ -74,13 +74,25 @@ class ServedModel(tf.Module):
         tokens = tf.ragged.boolean_mask(tf.gather(tf.constant(vocabulary.tokens), ids), starts)
         frames = tf.zeros_like(ids) + tf.range(tf.shape(ids)[1])
         times_s = tf.ragged.boolean_mask(tf.cast(frames, tf.float32) * frame_s, starts)
-        text = tf.strings.reduce_join(tokens, axis=-1, separator=" " if vocabulary.is_spaced else "")
         return {
-            "text": tf.strings.strip(tf.strings.regex_replace(text, WORD_BOUNDARY, " ")),
+            "text": text_of(tokens, vocabulary),
             "tokens": tokens.to_tensor(),
             "times_s": times_s.to_tensor(),
             "num_tokens": tf.cast(tokens.row_lengths(), tf.int32),
         }
+
+
+def text_of(tokens: Any, vocabulary: Vocabulary) -> Tensor:
+    """Return ragged tokens (B, U) as text (B,)."""
+    separator = " " if vocabulary.is_spaced else ""
+    if vocabulary.unit == "mixed":  # spaces around syllables and spelt words, whose letters are in a row
+        tokens = tf.ragged.map_flat_values(tf.strings.regex_replace, tokens, "^([a-z]+[1-5])$", r" \1 ")
+        tokens = tf.ragged.map_flat_values(tf.strings.regex_replace, tokens, "^([A-Z])$", r"<\1>")
+    text = tf.strings.reduce_join(tokens, axis=-1, separator=separator)
+    if vocabulary.unit == "mixed":
+        text = tf.strings.regex_replace(tf.strings.regex_replace(text, "><", ""), "[<>]", " ")
+        text = tf.strings.regex_replace(text, f"[ {WORD_BOUNDARY}]+", " ")
+    return tf.strings.strip(tf.strings.regex_replace(text, WORD_BOUNDARY, " "))
 
 
 class Untracked:

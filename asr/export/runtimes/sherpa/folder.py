@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import jinja2
 import numpy as np
 
 from asr.base.errors import UserError
+from asr.base.text.mixed import begins_word, is_toned
 from asr.base.vocabulary import BLANK_ID, WORD_BOUNDARY, Vocabulary
 from asr.evaluation.data import evaluation_data
 from asr.export.format import Settings, TrainedModel, Written
@@ -48,7 +50,10 @@ def write_folder(trained: TrainedModel, folder: Path, settings: Settings) -> Wri
     save_model(written, folder / MODEL, settings)
     write_tokens(folder / TOKENS, vocabulary)
     if vocabulary.is_mandarin:
-        write_hanzi_fst(folder / HANZI, vocabulary.tokens[BLANK_ID + 1 :])
+        tokens: Sequence[str] = vocabulary.tokens[BLANK_ID + 1 :]
+        if vocabulary.unit == "mixed":  # Latin words pass through
+            tokens = [token for token in tokens if is_toned(token)]
+        write_hanzi_fst(folder / HANZI, tokens)
     _write_readme(folder, about, hanzi=vocabulary.is_mandarin)
     stream_runtime = STREAM_RUNTIME if about["stream"] else ""
     return Written([MODEL], {"sherpa": about}, stream_runtime)
@@ -58,7 +63,8 @@ def write_tokens(path: Path, vocabulary: Vocabulary) -> None:
     """Write a token and its id in each line, with spaces marked where the vocabulary joins tokens by them."""
     lines = []
     for index, token in enumerate(vocabulary.tokens):
-        marked = vocabulary.is_spaced and index != BLANK_ID and not token.startswith(WORD_BOUNDARY)
+        is_spaced = begins_word(token) if vocabulary.unit == "mixed" else vocabulary.is_spaced
+        marked = is_spaced and index != BLANK_ID and not token.startswith(WORD_BOUNDARY)
         lines.append(f"{WORD_BOUNDARY if marked else ''}{token} {index}\n")
     path.write_text("".join(lines), encoding="utf-8")
 

@@ -3,7 +3,8 @@
 The text is the tokens joined by spaces, with or without one before the first: ` ni3 hao3` becomes 你好. The
 transducer reads and writes bytes. It holds words with their probabilities and those of word pairs, so that
 its best path is what a converter with these finds. Any other text passes through unchanged, at a high cost:
-what a transducer cannot read, sherpa-onnx would turn into an empty text.
+what a transducer cannot read, sherpa-onnx would turn into an empty text. Of mixed labels, spaces between
+capital letters are removed: ` kan4 C C T V` becomes 看CCTV.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from collections.abc import Collection
 from pathlib import Path
 from typing import TypeAlias
 
+from asr.base.text.mixed import LETTERS
 from asr.export.runtimes.sherpa.hanzi_words import Spoken, Words, choose_words
 from asr.export.runtimes.sherpa.transducer import EPSILON, Transducer
 
@@ -20,6 +22,8 @@ Labels: TypeAlias = list[tuple[int, int]]
 
 SPACE = ord(" ")
 AS_IS, PER_BYTE = 20.0, 10.0  # costs of text that is no token, more than those of any word
+LETTER, NEXT_LETTER = 20.0, 5.0  # costs of letters that are spelt, less than those of other text
+LATIN_SPACE = 10.0  # cost of other text behind letters, less than that of other text behind a syllable
 
 
 def write_hanzi_fst(path: Path, tokens: Collection[str]) -> Transducer:
@@ -99,6 +103,18 @@ class _Builder:
         self.transducer.arc(other, self._end)
         for byte in range(1, 256):
             self.transducer.arc(other, other, byte, byte, PER_BYTE)
+        self._add_letters(other)
+
+    def _add_letters(self, other: int) -> None:
+        """Join capital letters in a row; the space between them and other text stays."""
+        letters, following = self.transducer.state(), self.transducer.state()
+        for letter in LETTERS:
+            self.transducer.arc(self._after, letters, ord(letter), ord(letter), LETTER)
+            self.transducer.arc(following, letters, ord(letter), ord(letter), NEXT_LETTER)
+        self.transducer.arc(letters, self._end)
+        self.transducer.arc(letters, following, SPACE)
+        self.transducer.arc(letters, other, SPACE, SPACE, LATIN_SPACE)
+        self.transducer.arc(other, following, SPACE, SPACE)
 
     def _add_beginning(self, source: int, labels: Labels, end: int, cost: float) -> None:
         """Add a chain whose first arc, which is not shared, has the cost."""

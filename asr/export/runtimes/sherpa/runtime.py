@@ -12,6 +12,8 @@ import sherpa_onnx
 from sherpa_onnx.lib import _sherpa_onnx
 from typing_extensions import override
 
+from asr.base.text.mixed import begins_word
+from asr.base.text.units import UNITS_IN_PIECES
 from asr.base.vocabulary import WORD_BOUNDARY
 from asr.export.format import ABOUT_FILE, Outputs, Runtime, Waveform
 
@@ -31,7 +33,7 @@ class SherpaRuntime(Runtime):
     takes_batches = False
 
     def __init__(self, folder: Path) -> None:
-        about, files, self._is_pieces = _read(folder)
+        about, files, self._unit = _read(folder)
         if about["model"] == "zipformer_ctc":
             self._recognizer = sherpa_onnx.OfflineRecognizer.from_zipformer_ctc(
                 str(folder / MODEL), feature_dim=about["feature_dim"], **files
@@ -52,7 +54,7 @@ class SherpaRuntime(Runtime):
         stream = self._recognizer.create_stream()
         stream.accept_waveform(RATE_HZ, waveform / np.float32(32768))
         self._recognizer.decode_stream(stream)
-        return [_outputs(stream.result, pieces=self._is_pieces)]
+        return [_outputs(stream.result, unit=self._unit)]
 
 
 class SherpaStreamRuntime(Runtime):
@@ -65,7 +67,7 @@ class SherpaStreamRuntime(Runtime):
     takes_batches = False
 
     def __init__(self, folder: Path) -> None:
-        about, files, self._is_pieces = _read(folder)
+        about, files, self._unit = _read(folder)
         self._silence = np.zeros(round(about["stream"]["flush_s"] * RATE_HZ), np.float32)
         self._recognizer = sherpa_onnx.OnlineRecognizer.from_zipformer2_ctc(
             model=str(folder / STREAM), feature_dim=about["feature_dim"], num_threads=1, **files
@@ -80,21 +82,25 @@ class SherpaStreamRuntime(Runtime):
             stream.accept_waveform(RATE_HZ, samples[begin : begin + BLOCK])
             while self._recognizer.is_ready(stream):
                 self._recognizer.decode_stream(stream)
-        return [_outputs(self._recognizer.get_result_all(stream), pieces=self._is_pieces)]
+        return [_outputs(self._recognizer.get_result_all(stream), unit=self._unit)]
 
 
-def _read(folder: Path) -> tuple[dict[str, Any], dict[str, str], bool]:
-    """Return what `model.json` says on the files, arguments of all recognizers, whether tokens are pieces."""
+def _read(folder: Path) -> tuple[dict[str, Any], dict[str, str], str]:
+    """Return what `model.json` says on the files, arguments of all recognizers, and the tokens' unit."""
     about: dict[str, Any] = json.loads((folder / ABOUT_FILE).read_text("utf-8"))
     hanzi = folder / HANZI
     files = {"tokens": str(folder / TOKENS), "rule_fsts": str(hanzi) if hanzi.exists() else ""}
-    return about["sherpa"], files, about["unit"] == "pieces"
+    return about["sherpa"], files, about["unit"]
 
 
-def _outputs(result: Any, *, pieces: bool) -> Outputs:
+def _outputs(result: Any, *, unit: str) -> Outputs:
     """Return a result; sherpa-onnx has a space where the tokens that `write_tokens` wrote have a mark."""
-    if pieces:
+    if unit in UNITS_IN_PIECES:
         tokens = tuple(token.replace(" ", WORD_BOUNDARY) for token in result.tokens)
+        if unit == "mixed":  # pieces have a mark of their own
+            tokens = tuple(
+                bare if begins_word(bare := token.removeprefix(WORD_BOUNDARY)) else token for token in tokens
+            )
     else:
         tokens = tuple(token.strip() or WORD_BOUNDARY for token in result.tokens)
     return Outputs(None, tokens, result.text.strip(), tuple(result.timestamps))

@@ -38,7 +38,7 @@ def test_table_wins_over_spoken_tones(tmp_path):
     ("table", "line", "reason"),
     [
         ("银行 yin2 hang2\n行长 hang2\n", 2, "2 hanzi, 1 syllable"),
-        ("bank yin2\n", 1, "'bank' is not hanzi"),
+        ("ba1nk yin2\n", 1, "'ba1nk' is neither hanzi nor Latin letters"),
         ("银行 yin hang\n", 1, "'yin' is not a toned syllable"),
         ("\n\n银行 yin2 hong9\n", 3, "not a toned syllable"),
         ("银行\n", 1, "2 hanzi, 0 syllables"),

@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+import tensorflow as tf
 from helpers.exports import (
     CONFORMER,
     NUM_SAMPLES,
@@ -13,8 +14,11 @@ from helpers.exports import (
 )
 from helpers.small_conformer import use_small_conformer
 
+from asr.base.text.pieces import learn_pieces
+from asr.base.text.units import LearnedUnits
+from asr.base.vocabulary import Vocabulary
 from asr.export.runtimes.saved_model.runtime import VERSION, SavedModelRuntime
-from asr.export.runtimes.saved_model.signatures import ServedModel
+from asr.export.runtimes.saved_model.signatures import ServedModel, text_of
 from asr.export.serving_graph import save_with_signatures
 
 
@@ -42,3 +46,12 @@ def test_saved_logits_of_self_conditioned_networks_are_those_of_the_model(tmp_pa
         if "feedback" in weight.path:
             weight.assign(np.zeros(weight.shape))
     assert np.abs(expected_logits(model)[0] - expected[0]).max() > 0.01  # they depend on it
+
+
+def test_the_text_of_mixed_tokens_is_that_of_the_vocabulary():
+    pieces = learn_pieces(["iphone", "ok wifi"], LearnedUnits("mixed", 40))
+    vocabulary = Vocabulary.of_pieces(pieces, ["kan4", "wu3", "lv4"])
+    rows = ["kan4 C T wu3", "▁i p h o n e ▁ok A P lv4 ▁ w", "", "A", "x kan4", "wu3 wu3 ▁"]
+    tokens = [row.split() for row in rows]
+    texts = text_of(tf.ragged.constant(tokens, dtype=tf.string), vocabulary).numpy()
+    assert [text.decode() for text in texts] == [vocabulary.join(row) for row in tokens]

@@ -66,3 +66,16 @@ def test_every_beginning_of_a_text_is_converted_as_in_a_stream(normalize):
     texts = [normalize(" " + " ".join(syllables[:length])) for length in range(1, len(syllables) + 1)]
     assert all(map(is_hanzi, texts))
     assert list(map(len, texts)) == list(range(1, len(syllables) + 1))
+
+
+@pytest.mark.parametrize(
+    ("text", "written"),
+    [
+        (" ni3 hao3 C C T V", "你好CCTV"),
+        (" C C T V ni3 hao3", "CCTV你好"),
+        (" ni3 hao3 iphone app A P P ni3 hao3", "你好iphone app APP你好"),
+        (" A P P store ni3 hao3 A", "APP store你好A"),
+    ],
+)
+def test_latin_words_stay_and_letters_in_a_row_are_one_word(normalize, text, written):
+    assert normalize(text) == written

@@ -1,0 +1,64 @@
+"""Separates the errors of mixed speech by language, and at the switch from one to the other.
+
+The units are syllables of Mandarin and Latin words; letters that are spelt in a row are one word.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from asr.base.text.mixed import mixed_words
+from asr.base.text.units import WORD_BOUNDARY
+from asr.base.types import EditCounts
+
+
+class LanguageErrors(NamedTuple):
+    """The edits of an utterance.
+
+    Attributes:
+        mandarin: of syllables; an inserted one belongs to its own language.
+        latin: of Latin words.
+        switch: of the words next to a change of language in the reference, in both languages; words inserted
+            between two of them count.
+    """
+
+    mandarin: EditCounts
+    latin: EditCounts
+    switch: EditCounts
+
+
+def names_in(tokens: Sequence[str]) -> list[str]:
+    """Return the syllables and Latin words of mixed labels: `kan4`, `▁CCTV`."""
+    return [word.name for word in mixed_words(tokens)]
+
+
+def language_errors(pairs: Sequence[tuple[str, str, str]]) -> LanguageErrors:
+    """Count edits by language.
+
+    Args:
+        pairs: aligned syllables and Latin words from `names_in`, as `asr.evaluation.errors.metrics.align`
+            returns them.
+    """
+    changes = _changes([reference for _, reference, _ in pairs if reference])
+    edits: dict[str, Counter[str]] = {"mandarin": Counter(), "latin": Counter(), "switch": Counter()}
+    place = 0  # in the reference
+    for edit, reference, hypothesis in pairs:
+        is_latin = (reference or hypothesis).startswith(WORD_BOUNDARY)
+        edits["latin" if is_latin else "mandarin"][edit] += 1
+        edits["switch"][edit] += changes[place] or (bool(reference) and changes[place + 1])
+        place += bool(reference)
+    return LanguageErrors(*map(_counts, edits.values()))
+
+
+def _changes(names: Sequence[str]) -> list[bool]:
+    """Return whether the language changes before each word, and after the last, where it does not."""
+    are_latin = [name.startswith(WORD_BOUNDARY) for name in names]
+    return [False, *(one != other for one, other in itertools.pairwise(are_latin)), False]
+
+
+def _counts(edits: Counter[str]) -> EditCounts:
+    said = edits["equal"] + edits["substitution"] + edits["deletion"]
+    return EditCounts(edits["substitution"], edits["insertion"], edits["deletion"], said)
