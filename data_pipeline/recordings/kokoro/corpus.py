@@ -112,10 +112,14 @@ def synthesize_by_kokoro(
     num_makers = min(available_cores(), num_utterances or available_cores())
     kept: list[Utterance] = []
     with exclusive_lock(out_dir, COMMAND):
-        _claim(out_dir, identity)
+        resumes = _resumes(out_dir, identity)
         # a model that cannot be used is reported before texts are read
         with ClipMakers(num_makers, settings.model, settings.container) as makers:
-            pool = _sentences(out_dir / SENTENCES, settings, on_progress)
+            if resumes:
+                pool = SentencePool.load(out_dir / SENTENCES)
+            else:
+                pool = SentencePool.read(settings.texts, settings.seed, on_progress)
+                _claim(out_dir, identity, pool)
             left_out = pool.left_out.copy()
             clips = itertools.islice(_clips(out_dir / "audio", settings, voices, pool), num_utterances)
             for clip, outcome in _reported(makers.make(clips), num_utterances, hours, on_progress):
@@ -157,15 +161,13 @@ def _digest(paths: Iterable[Path]) -> str:
     return digest.hexdigest()
 
 
-def _claim(out_dir: Path, identity: dict[str, str | int]) -> None:
-    """Write the settings of a new folder, or raise a UserError if those of its clips differ."""
+def _resumes(out_dir: Path, identity: dict[str, str | int]) -> bool:
+    """Return whether a folder has clips of these settings; raise a UserError if it has others."""
     path = out_dir / SETTINGS
     if not path.exists():
         if (out_dir / MANIFEST).exists():
             raise UserError(f"{out_dir / MANIFEST}: exists already; remove it or choose another folder")
-        with whole_file(path, "settings") as file:
-            file.write(json.dumps(identity, indent=2).encode())
-        return
+        return False
     try:
         before = json.loads(path.read_bytes())
         differing = [name for name in identity if before.get(name) != identity[name]]
@@ -176,15 +178,14 @@ def _claim(out_dir: Path, identity: dict[str, str | int]) -> None:
             f"{out_dir}: its clips were made with another {', '.join(differing)}; choose another folder, or "
             "give what was given before to resume"
         )
+    return True
 
 
-def _sentences(path: Path, settings: KokoroSettings, on_progress: OnProgress) -> SentencePool:
-    """Return the sentences of the texts, those that an earlier call has labelled if there was one."""
-    if path.exists():
-        return SentencePool.load(path)
-    pool = SentencePool.read(settings.texts, settings.seed, on_progress)
-    pool.save(path)
-    return pool
+def _claim(out_dir: Path, identity: dict[str, str | int], pool: SentencePool) -> None:
+    """Write what resuming needs: the settings last, so that they have their sentences."""
+    pool.save(out_dir / SENTENCES)
+    with whole_file(out_dir / SETTINGS, "settings") as file:
+        file.write(json.dumps(identity, indent=2).encode())
 
 
 def _clips(folder: Path, settings: KokoroSettings, voices: Voices, pool: SentencePool) -> Iterator[Clip]:

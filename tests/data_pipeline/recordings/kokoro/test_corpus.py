@@ -274,6 +274,8 @@ def test_broken_model_raises_before_texts_are_read(settings, tmp_path):
     with pytest.raises(UserError, match=r"tiny\.onnx: not a model"):
         synthesize_by_kokoro(tmp_path / "out", settings, num_utterances=9, on_progress=tasks.append)
     assert not tasks
+    write_model(settings.model)  # the folder is free for the right one
+    assert synthesize_by_kokoro(tmp_path / "out", settings, num_utterances=1).num_utterances == 1
 
 
 def test_standard_input_raises_since_it_cannot_be_resumed(settings, tmp_path):
