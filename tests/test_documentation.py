@@ -69,7 +69,7 @@ NOT_RUN = {
     "python train.py thchs30": "downloads; tests/end_to_end/test_recipes.py does this with a small copy",
     "python train.py aishell1": "downloads; tests/end_to_end/test_recipes.py does this with a small copy",
     "python train.py librispeech": "downloads; tests/end_to_end/test_recipes.py does this with a small copy",
-    "python train.py mandarin_open": "downloads; tests/end_to_end/test_recipes.py does this with a small copy",
+    "python train.py mandarin_open": "downloads; tests/end_to_end/test_recipes.py does it with a small copy",
     "asr tune-batch aishell1": "downloads; the demo's batch is tuned instead",
     "asr prepare librispeech": "needs the corpus; tests/data_pipeline/corpora does this with a small copy",
     "asr synthesize data/made": "needs a download; tests/asr/cli/test_synthesize.py has a tiny one",

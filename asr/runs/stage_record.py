@@ -9,8 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from asr.base.errors import UserError
-from asr.base.system.files import whole_file
-from asr.base.text.wording import file_size
+from asr.base.system.files import file_size, whole_file
 
 FILE = "stages.json"
 

@@ -10,9 +10,8 @@ import shlex
 from pathlib import Path
 
 from asr.base.errors import UserError
-from asr.base.system.files import require_room
+from asr.base.system.files import file_size, require_room
 from asr.base.system.lock import exclusive_lock
-from asr.base.text.wording import file_size
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.download.archives import (
     DamagedArchiveError,

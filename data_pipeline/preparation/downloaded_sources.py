@@ -12,10 +12,10 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from asr.base.errors import UserError
-from asr.base.text.wording import file_size
+from asr.base.system.files import NoRoomError, file_size, require_room
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora import find_corpus
-from data_pipeline.download.archives import NoRoomError, is_unpacked, require_room
+from data_pipeline.download.archives import is_unpacked
 from data_pipeline.download.corpus import download_corpus
 from data_pipeline.download.fetch import file_name
 from data_pipeline.preparation.combined_corpora import CorpusPart

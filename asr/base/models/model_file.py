@@ -39,10 +39,9 @@ import numpy as np
 
 from asr.base.errors import UserError
 from asr.base.system.cache import cache_folder
-from asr.base.system.files import whole_file, whole_folder
+from asr.base.system.files import file_size, whole_file, whole_folder
 from asr.base.system.lock import exclusive_lock
 from asr.base.text.pieces import UNITS_MODEL
-from asr.base.text.wording import file_size
 
 SUFFIX = ".polyphone"
 FORMAT = "polyphone"
@@ -229,5 +228,5 @@ def _check_array(file: IO[bytes], member: zipfile.ZipInfo) -> None:
     shape, _, dtype = read_header(file)
     if dtype.kind not in "fui":
         raise ValueError(f"{member.filename} of the weights has no numbers, but {dtype}")
-    if min((0, *shape)) < 0 or file.tell() + math.prod(shape) * dtype.itemsize != member.file_size:
+    if min((0, *shape)) < 0 or len(file.read()) != math.prod(shape) * dtype.itemsize:
         raise ValueError(f"{member.filename} of the weights has another size than it states")

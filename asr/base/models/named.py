@@ -33,7 +33,7 @@ EXAMPLES = (
 
 
 def named_folder(named: str | Path) -> Path:
-    """Return the directory of the run that a user names; that of a path that is no file may not exist.
+    """Return the directory of the run that a user names, which may be missing.
 
     A model file is unpacked into the cache at first use, and an address is downloaded into it.
 

@@ -22,8 +22,7 @@ from typing import BinaryIO, TypeAlias
 from urllib.error import HTTPError, URLError
 
 from asr.base.errors import UserError
-from asr.base.system.files import cannot_write, require_room
-from asr.base.text.wording import file_size
+from asr.base.system.files import cannot_write, file_size, require_room
 from asr.base.work import OnProgress, Work, ignore_progress
 
 logger = logging.getLogger(__name__)

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import BinaryIO
 
 from asr.base.errors import UserError
-from asr.base.text.wording import file_size
 
 
 def is_utf8(text: str) -> bool:
@@ -116,6 +115,16 @@ def cannot_write(path: Path, what: str, error: OSError) -> UserError:
     full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     remedy = "free space there, or choose another location" if full else "choose another location"
     return UserError(f"{path}: cannot write this {what} ({error.strerror}); {remedy}")
+
+
+def file_size(num_bytes: float) -> str:
+    """Return a size with three digits and a decimal unit, such as 15.6GB."""
+    value = float(num_bytes)
+    for unit in ("B", "kB", "MB", "GB", "TB", "PB"):
+        if value < 999.5:
+            return f"{value:.{0 if value >= 99.95 else 1 if value >= 9.995 else 2}f}{unit}"
+        value /= 1000
+    return f"{value:.2f}EB"
 
 
 class NoRoomError(UserError):
