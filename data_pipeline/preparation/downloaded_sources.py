@@ -74,8 +74,8 @@ def download_sources(
             raise
         except UserError as error:
             raise UserError(
-                f"{error}\n{part.name}: data.download=HOST takes another server; its page is {corpus.address}. "
-                f"If you have the corpus, unpack it and set data.source to its folder, which must hold "
+                f"{error}\n{part.name}: data.download=HOST is another server; its page is {corpus.address}; "
+                f"if you have the corpus, unpack it and set data.source to its folder, which must hold "
                 f"{corpus.layout}"
             ) from None
         logger.info("%s: its archives are unpacked; you can remove them", part.source)
