@@ -115,6 +115,7 @@ class Corpus:
         layout: what the folder must hold, for lists and for errors: "data_thchs30/{data,train,dev,test}".
         needs_source: False for a corpus bundled with the project.
         packed_twice: whether its archives hold archives, which preparation unpacks.
+        is_flac: whether its recordings are compressed, so that unpacking adds little.
     """
 
     read: Callable[[Path, Path, OnProgress], CorpusReading]
@@ -129,11 +130,12 @@ class Corpus:
     layout: str = ""
     needs_source: bool = True
     packed_twice: bool = False
+    is_flac: bool = False
 
     @property
     def disk_gb(self) -> float:
         """Return about how much its archives and their contents take on disk."""
-        unpacked_gb = max(self.size_gb, self.hours * WAV_GB_PER_HOUR)
+        unpacked_gb = self.size_gb if self.is_flac else max(self.size_gb, self.hours * WAV_GB_PER_HOUR)
         return self.size_gb + unpacked_gb + (self.size_gb if self.packed_twice else 0.0)
 
 

@@ -74,8 +74,9 @@ def download_sources(
             raise
         except UserError as error:
             raise UserError(
-                f"{error}\n{part.name}: its page is {corpus.address}; if you have the corpus, unpack it and "
-                f"set data.source to its folder, which must hold {corpus.layout}"
+                f"{error}\n{part.name}: data.download=HOST is another server; its page is {corpus.address}; "
+                f"if you have the corpus, unpack it and set data.source to its folder, which must hold "
+                f"{corpus.layout}"
             ) from None
         logger.info("%s: its archives are unpacked; you can remove them", part.source)
 

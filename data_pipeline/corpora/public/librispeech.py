@@ -114,4 +114,5 @@ CORPUS = Corpus(
         Archive(f"https://www.openslr.org/resources/12/{part}.tar.gz", md5) for part, md5 in MD5.items()
     ),
     layout=LAYOUT,
+    is_flac=True,
 )
