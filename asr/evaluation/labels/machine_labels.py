@@ -16,6 +16,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from asr.audio.recording import SAMPLE_RATE_HZ, audio_duration_s, write_wav
 from asr.base.errors import UserError
@@ -35,9 +36,17 @@ from data_pipeline.recordings.segments import file_name, read_spans
 from data_pipeline.types import UNREADABLE_AUDIO, LeftOut, Recording
 
 MIN_CONFIDENCE = 0.8  # the least sure labels that are kept have one wrong token in five, most have fewer
+LIMITS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # in the table of what others would keep
 NO_SPEECH = "no speech found"
 NOT_UTF8 = "name is not UTF-8; rename it"
 AUDIO = "audio"  # folder of the cut segments, beside the manifest
+
+
+class JudgedSegment(NamedTuple):
+    """A segment of speech: its confidence and its length."""
+
+    confidence: float
+    duration_s: float
 
 
 @dataclass(frozen=True)
@@ -50,7 +59,7 @@ class Labelled:
         left_out: segments and recordings that are not, with the reason.
         num_recordings: that were to be labelled.
         recordings_s: seconds of those that can be read.
-        segments: number and seconds of all segments of speech.
+        segments: all segments of speech, kept or not.
     """
 
     manifest: Path
@@ -58,7 +67,7 @@ class Labelled:
     left_out: Sequence[LeftOut]
     num_recordings: int
     recordings_s: float
-    segments: tuple[int, float]
+    segments: Sequence[JudgedSegment]
 
     @property
     def left_out_path(self) -> Path:
@@ -83,12 +92,21 @@ class Labelled:
 
     def rows(self) -> list[tuple[str, ...]]:
         """Return a table of recordings, segments and what is kept of them, with its hours."""
-        num_segments, segments_s = self.segments
         return [
             ("", "number", "duration"),
             ("recordings", f"{self.num_recordings:,}", duration(self.recordings_s)),
-            ("segments of speech", f"{num_segments:,}", duration(segments_s)),
+            ("segments of speech", *_number_and_duration(self.segments)),
             ("kept", f"{len(self.utterances):,}", duration(self.kept_s)),
+        ]
+
+    def rows_by_limit(self) -> list[tuple[str, ...]]:
+        """Return a table of what would be kept with other limits."""
+        return [
+            ("at least", "number", "duration"),
+            *(
+                (f"{limit:g}", *_number_and_duration([s for s in self.segments if s.confidence >= limit]))
+                for limit in LIMITS
+            ),
         ]
 
     def reasons(self) -> list[str]:
@@ -133,22 +151,27 @@ class Labeller:
         refuse_bad_out(out, sources)
         with resumable_transcripts(self.recognizer, sources, out, on_progress) as journal:
             pairs = zip(sources, journal.results(), strict=True)
-            recordings_s, num_segments, segments_s = 0.0, 0, 0.0
+            recordings_s, segments = 0.0, list[JudgedSegment]()
             results: list[Utterance | LeftOut] = []
             for source, result in reported(pairs, "cutting", "recordings", on_progress, len(sources)):
                 results += self._of_recording(source, result, out.parent / AUDIO)
                 if not isinstance(result, UserError):
                     recordings_s += result.duration_s
-                    num_segments += len(result.segments)
-                    segments_s += sum(segment.end_s - segment.start_s for segment in result.segments)
+                    segments += [
+                        JudgedSegment(self.calibrated.confidence(one.confidences), one.end_s - one.start_s)
+                        for one in result.segments
+                    ]
             parts = partition(results)
             write_left_out(_left_out_path(out), parts.left_out)
             if not parts.kept:
                 reasons = reason_lines(parts.left_out, _left_out_path(out))
-                title = f"{out}: nothing is kept; lower `min_confidence`, or train the run on more labels"
+                highest = max((segment.confidence for segment in segments), default=0.0)
+                title = (
+                    f"{out}: nothing is kept, as the highest confidence is {highest:.2f}; lower "
+                    "`min_confidence`, or train the run on more labels"
+                )
                 raise UserError("\n".join([title, *reasons]))
             write_manifest(out, parts.kept)
-        segments = num_segments, segments_s
         return Labelled(out, parts.kept, parts.left_out, len(sources), recordings_s, segments)
 
     def _of_recording(
@@ -212,6 +235,10 @@ class Labeller:
         model = origin.files[0].stem if origin else ""
         today = datetime.datetime.now(datetime.UTC).date().isoformat()
         return MachineLabel(str(self.run), model, __version__, today, 0.0, str(source))
+
+
+def _number_and_duration(segments: Sequence[JudgedSegment]) -> tuple[str, str]:
+    return f"{len(segments):,}", duration(sum(segment.duration_s for segment in segments))
 
 
 def _left_out_path(manifest: Path) -> Path:

@@ -112,6 +112,9 @@ def _print(labelled: Labelled) -> None:
         print("\nleft out")
         for line in labelled.reasons():
             print(line)
+    print("\nby their confidence")
+    for line in align_columns(labelled.rows_by_limit(), right_from=0):
+        print(f"  {line}")
     print(f"\n{labelled.manifest}: by the confidence, {labelled.confidence:.1%} of its tokens are right")
 
 

@@ -9,7 +9,7 @@ from asr.base.errors import UserError
 from asr.base.version import __version__
 from asr.ctc.confidence import Calibration
 from asr.evaluation.labels.calibrated_confidence import CalibratedConfidence
-from asr.evaluation.labels.machine_labels import NO_SPEECH, Labeller
+from asr.evaluation.labels.machine_labels import LIMITS, NO_SPEECH, Labeller
 from asr.transcription import recognizer as recognizer_module
 from asr.transcription.recognizer import Recognizer
 from data_pipeline.manifests.manifest import read_manifest
@@ -86,7 +86,9 @@ def test_what_is_not_kept_is_counted_by_reason(everything, recognizer, folder, t
     reasons = [row.reason for row in some.left_out]
     assert reasons.count(f"confidence below {limit:g}") == 5
     assert sorted(row.reason for row in everything.left_out) == sorted([NO_SPEECH, UNREADABLE_AUDIO])
-    assert len(some.utterances) + 5 == some.segments[0] == everything.segments[0] == 11
+    assert len(some.utterances) + 5 == len(some.segments) == len(everything.segments) == 11
+    numbers = {limit: int(number) for limit, number, _ in some.rows_by_limit()[1:]}
+    assert numbers == {f"{limit:g}": sum(one >= limit for one in sure) for limit in LIMITS}
     listed = some.left_out_path.read_text(encoding="utf-8").splitlines()
     assert len(listed) == 7
     assert any("silent.wav" in line and NO_SPEECH in line for line in listed)
@@ -97,7 +99,8 @@ def test_where_nothing_is_kept_another_limit_needs_no_second_recognition(
     recognizer, folder, everything, tmp_path, monkeypatch
 ):
     with pytest.raises(
-        UserError, match=r"nothing is kept; lower `min_confidence`(.|\n)*11  confidence below 1"
+        UserError,
+        match=r"nothing is kept, as the highest confidence is 0.*; lower `min_(.|\n)*11  confidence below 1",
     ):
         labelled(recognizer, folder, tmp_path / "labelled.jsonl", 1.0)
     assert not (tmp_path / "labelled.jsonl").exists()
