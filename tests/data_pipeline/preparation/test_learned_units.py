@@ -219,7 +219,8 @@ def test_another_mixed_set_gets_the_pieces_of_a_run_and_labels_of_another_model_
     again = prepare_corpus("table", str(table), tmp_path / "again", f"mixed:{model}")
     assert labels_of(again.manifests["dev"]) == labels_of(first.manifests["dev"])
     assert evaluation_data(again.manifests["dev"], vocabulary)[1] == 0
-    other = prepare_corpus("table", str(table), tmp_path / "other", "mixed:31")
+    jazz = table_of(tmp_path / "jazz", {"train": ["听jazz", "看movie"], "dev": MIXED["dev"]})
+    other = prepare_corpus("table", str(jazz), tmp_path / "other", "mixed")
     with pytest.raises(UserError, match=r"expected the pieces of this run.*--units mixed:RUN/units.model"):
         evaluation_data(other.manifests["dev"], vocabulary)
 
