@@ -37,6 +37,7 @@ from asr.evaluation.evaluator import EvaluationData
 from asr.evaluation.written_text import characters_of
 from asr.model.tensorflow_runner import TensorFlowRunner, log_probs_of
 from asr.runs.run import Run
+from asr.transcription.text_writer import TextWriter
 
 if TYPE_CHECKING:
     from asr.ctc.beam_search import Candidate
@@ -116,21 +117,21 @@ def log_prob_batches(runner: TensorFlowRunner, data: EvaluationData) -> Iterator
 
 
 def decoded_set(
-    batches: Iterable[LogProbBatch], tokens: Iterable[Sequence[str]], converter: Converter | None
+    batches: Iterable[LogProbBatch], tokens: Iterable[Sequence[str]], writer: TextWriter | None
 ) -> DecodedSet:
     """Count the errors of hypotheses.
 
     Args:
         batches: of the set.
         tokens: of the hypothesis of each utterance, in the order of the batches.
-        converter: of syllables to hanzi; None to count no characters.
+        writer: of their text; None to count no characters.
     """
     of_tokens, of_characters = [], []
     said = itertools.chain.from_iterable(batch.utterances for batch in batches)
     for utterance, hypothesis in zip(said, tokens, strict=True):
         of_tokens.append(count_edits(utterance.tokens, hypothesis))
-        if converter is not None and utterance.text:
-            written = characters_of(converter.convert(hypothesis).text)
+        if writer is not None and utterance.text:
+            written = characters_of(writer.text(hypothesis))
             of_characters.append(count_edits(characters_of(utterance.text), written))
     return DecodedSet(of_tokens, of_characters)
 
@@ -141,7 +142,7 @@ def greedy_set(
     """Count the errors of greedy decoding."""
     labels = (labels_of(best_path(Logits(batch.log_probs, batch.num_frames))) for batch in batches)
     tokens = (vocabulary.decode(ids) for ids in itertools.chain.from_iterable(labels))
-    return decoded_set(batches, tokens, converter)
+    return decoded_set(batches, tokens, TextWriter(vocabulary, converter) if converter else None)
 
 
 class DecoderTuner:
@@ -223,7 +224,8 @@ class DecoderTuner:
             for batch in self.batches
             for candidates in search.decode(batch.log_probs, batch.num_frames)
         )
-        decoded = decoded_set(self.batches, tokens, self.converter)
+        writer = TextWriter(self.vocabulary, self.converter) if self.converter else None
+        decoded = decoded_set(self.batches, tokens, writer)
         worse = writes_worse(self.greedy, decoded)
         self.trials[weights] = WeightTrial(decoded.tokens, decoded.characters, *weights, worse)
         self.on_trial(len(self.trials))

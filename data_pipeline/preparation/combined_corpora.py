@@ -228,7 +228,8 @@ def prepare_joint(
         }
         for part, one in zip(parts, prepared, strict=True)
     }
-    _refuse_different_units(sets)
+    if by_pieces is None:  # else all are labelled from their text, some perhaps without a Latin word
+        _refuse_different_units(sets)
     sets = _with_held_out(sets, speakers)
     if not any(of_part.get("train") for of_part in sets.values()):
         raise UserError("data.held_out_speakers: no utterance is left to train on; name fewer speakers")

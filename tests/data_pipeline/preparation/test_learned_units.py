@@ -219,7 +219,8 @@ def test_another_mixed_set_gets_the_pieces_of_a_run_and_labels_of_another_model_
     again = prepare_corpus("table", str(table), tmp_path / "again", f"mixed:{model}")
     assert labels_of(again.manifests["dev"]) == labels_of(first.manifests["dev"])
     assert evaluation_data(again.manifests["dev"], vocabulary)[1] == 0
-    other = prepare_corpus("table", str(table), tmp_path / "other", "mixed:31")
+    jazz = table_of(tmp_path / "jazz", {"train": ["听jazz", "看movie"], "dev": MIXED["dev"]})
+    other = prepare_corpus("table", str(jazz), tmp_path / "other", "mixed")
     with pytest.raises(UserError, match=r"expected the pieces of this run.*--units mixed:RUN/units.model"):
         evaluation_data(other.manifests["dev"], vocabulary)
 
@@ -227,9 +228,11 @@ def test_another_mixed_set_gets_the_pieces_of_a_run_and_labels_of_another_model_
 def test_several_corpora_share_the_pieces_of_their_latin_words(tmp_path):
     one = table_of(tmp_path / "one", MIXED)
     two = table_of(tmp_path / "two", {"train": ["打开Google地图", "你好"], "dev": ["看CCTV"]})
-    joint = prepare_joint(parts_of("one=table, two=table", f"one={one}, two={two}"), tmp_path, "mixed:50")
+    none = table_of(tmp_path / "none", {"train": ["天气很好"], "dev": ["很好"]})  # of one language
+    parts = parts_of("one=table, two=table, none=table", f"one={one}, two={two}, none={none}")
+    joint = prepare_joint(parts, tmp_path / "prepared", "mixed:50")
     pieces = Pieces.load(joint.folder / UNITS_MODEL)
     assert any("mixed:50: learned from 3 texts with spoken Latin words" in line for line in joint.lines({}))
     labels = labels_of(joint.manifests["train"])
     assert f"da3 kai1 {' '.join(pieces.encode('google'))} di4 tu2" in labels
-    assert "ni3 hao3" in labels
+    assert {"ni3 hao3", "tian1 qi4 hen3 hao3"} <= {*labels}
