@@ -9,8 +9,8 @@ import logging
 import shlex
 from pathlib import Path
 
+from asr.base.download import require_room
 from asr.base.errors import UserError
-from asr.base.system.files import require_room
 from asr.base.system.lock import exclusive_lock
 from asr.base.text.wording import file_size
 from asr.base.work import OnProgress, ignore_progress

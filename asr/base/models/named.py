@@ -32,7 +32,7 @@ EXAMPLES = (
 
 
 def named_folder(named: str | Path) -> Path:
-    """Return the directory of the run that a user names; that of a path that is no file may not exist.
+    """Return the directory of the run that a user names, which may not exist.
 
     A model file is unpacked into the cache at first use, and an address is downloaded into it.
 
@@ -90,7 +90,7 @@ def default_run() -> str:
 
 def _downloaded(address: str) -> Path:
     """Return the file at an address, which is downloaded once."""
-    from asr.base.system.download import PublishedFile, download, file_name
+    from asr.base.download import PublishedFile, download, file_name
 
     scheme, rest = ADDRESS.fullmatch(address).groups()  # type: ignore[union-attr]
     url, _, fragment = f"{scheme.lower()}://{rest}".partition("#")
@@ -115,7 +115,7 @@ def _downloaded(address: str) -> Path:
 
 def _digest_beside(url: str, folder: Path) -> str:
     """Return the digest that the server has in a file next to a model, as `sha256sum` writes it."""
-    from asr.base.system.download import PublishedFile, download
+    from asr.base.download import PublishedFile, download
 
     parts = urllib.parse.urlsplit(url)
     beside = parts._replace(path=f"{parts.path}.sha256").geturl()

@@ -5,14 +5,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO
 
 from asr.base.errors import UserError
-from asr.base.text.wording import file_size
 
 
 def is_utf8(text: str) -> bool:
@@ -116,17 +114,3 @@ def cannot_write(path: Path, what: str, error: OSError) -> UserError:
     full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     remedy = "free space there, or choose another location" if full else "choose another location"
     return UserError(f"{path}: cannot write this {what} ({error.strerror}); {remedy}")
-
-
-class NoRoomError(UserError):
-    """The error of files that need more space than is free."""
-
-
-def require_room(folder: Path, num_bytes: float, what: str) -> None:
-    """Raise a NoRoomError if the disk of a folder has less free space."""
-    free = shutil.disk_usage(folder).free
-    if num_bytes > free:
-        raise NoRoomError(
-            f"{what}: needs {file_size(num_bytes)}, {file_size(free)} are free; free space there, or choose "
-            "another folder"
-        )
