@@ -6,8 +6,7 @@ import dataclasses
 from dataclasses import dataclass
 from typing import Any
 
-from asr.base.system.files import file_size
-from asr.base.text.wording import counted
+from asr.base.text.wording import counted, file_size
 from asr.base.types import EditCounts
 from asr.export.format import Bounds
 

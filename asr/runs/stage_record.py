@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from asr.base.errors import UserError
-from asr.base.system.files import file_size, whole_file
+from asr.base.system.files import whole_file
+from asr.base.text.wording import file_size
 
 FILE = "stages.json"
 

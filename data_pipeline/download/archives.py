@@ -20,9 +20,10 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
+from asr.base.download import NoRoomError as NoRoomError
+from asr.base.download import require_room
 from asr.base.errors import UserError
-from asr.base.system.files import NoRoomError as NoRoomError
-from asr.base.system.files import cannot_write, require_room, whole_file
+from asr.base.system.files import cannot_write, whole_file
 from asr.base.work import OnProgress, Work, ignore_progress
 
 CHUNK_BYTES = 1 << 20

@@ -9,9 +9,10 @@ import logging
 import shlex
 from pathlib import Path
 
+from asr.base.download import require_room
 from asr.base.errors import UserError
-from asr.base.system.files import file_size, require_room
 from asr.base.system.lock import exclusive_lock
+from asr.base.text.wording import file_size
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.download.archives import (
     DamagedArchiveError,

@@ -6,11 +6,11 @@ import re
 import urllib.parse
 from pathlib import Path
 
+from asr.base import download
+from asr.base.download import DEFAULT_RETRIES as DEFAULT_RETRIES
+from asr.base.download import PublishedFile
+from asr.base.download import RetryPolicy as RetryPolicy
 from asr.base.errors import UserError
-from asr.base.system import download
-from asr.base.system.download import DEFAULT_RETRIES as DEFAULT_RETRIES
-from asr.base.system.download import PublishedFile
-from asr.base.system.download import RetryPolicy as RetryPolicy
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.types import Archive
 
@@ -32,7 +32,7 @@ def fetch(
         on_progress: receives the number of bytes received, and then of bytes verified.
 
     Raises:
-        UserError: see `asr.base.system.download.download`.
+        UserError: see `asr.base.download.download`.
     """
     return download.download(_published(archive), folder / file_name(archive), retries, on_progress)
 

@@ -11,8 +11,9 @@ from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
+from asr.base.download import NoRoomError, require_room
 from asr.base.errors import UserError
-from asr.base.system.files import NoRoomError, file_size, require_room
+from asr.base.text.wording import file_size
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora import find_corpus
 from data_pipeline.download.archives import is_unpacked

@@ -35,13 +35,11 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import IO, Any
 
-import numpy as np
-
 from asr.base.errors import UserError
-from asr.base.system.cache import cache_folder
-from asr.base.system.files import file_size, whole_file, whole_folder
+from asr.base.system.files import whole_file, whole_folder
 from asr.base.system.lock import exclusive_lock
 from asr.base.text.pieces import UNITS_MODEL
+from asr.base.text.wording import file_size
 
 SUFFIX = ".polyphone"
 FORMAT = "polyphone"
@@ -124,6 +122,8 @@ def unpacked(path: Path) -> Path:
 
 def models_folder() -> Path:
     """Return the folder of models in the cache, or of this process where the cache cannot be written."""
+    from asr.base.system.cache import cache_folder
+
     try:
         folder = cache_folder() / "models"
         folder.mkdir(parents=True, exist_ok=True)
@@ -220,6 +220,8 @@ def _check_arrays(weights: bytes) -> None:
 
 
 def _check_array(file: IO[bytes], member: zipfile.ZipInfo) -> None:
+    import numpy as np
+
     version = np.lib.format.read_magic(file)
     read_header = {
         (1, 0): np.lib.format.read_array_header_1_0,

@@ -16,7 +16,6 @@ from pathlib import Path
 
 from asr.base.errors import UserError
 from asr.base.models.model_file import SUFFIX, about_of, models_folder, unpacked
-from asr.base.system.download import PublishedFile, download, file_name
 from asr.base.system.lock import exclusive_lock
 
 logger = logging.getLogger(__name__)
@@ -33,7 +32,7 @@ EXAMPLES = (
 
 
 def named_folder(named: str | Path) -> Path:
-    """Return the directory of the run that a user names, which may be missing.
+    """Return the directory of the run that a user names, which may not exist.
 
     A model file is unpacked into the cache at first use, and an address is downloaded into it.
 
@@ -91,6 +90,8 @@ def default_run() -> str:
 
 def _downloaded(address: str) -> Path:
     """Return the file at an address, which is downloaded once."""
+    from asr.base.download import PublishedFile, download, file_name
+
     scheme, rest = ADDRESS.fullmatch(address).groups()  # type: ignore[union-attr]
     url, _, fragment = f"{scheme.lower()}://{rest}".partition("#")
     digest = fragment.removeprefix("sha256=")
@@ -114,6 +115,8 @@ def _downloaded(address: str) -> Path:
 
 def _digest_beside(url: str, folder: Path) -> str:
     """Return the digest that the server has in a file next to a model, as `sha256sum` writes it."""
+    from asr.base.download import PublishedFile, download
+
     parts = urllib.parse.urlsplit(url)
     beside = parts._replace(path=f"{parts.path}.sha256").geturl()
     remedy = f"; the digest may be in the address instead: {url}#sha256=DIGEST"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -115,27 +114,3 @@ def cannot_write(path: Path, what: str, error: OSError) -> UserError:
     full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     remedy = "free space there, or choose another location" if full else "choose another location"
     return UserError(f"{path}: cannot write this {what} ({error.strerror}); {remedy}")
-
-
-def file_size(num_bytes: float) -> str:
-    """Return a size with three digits and a decimal unit, such as 15.6GB."""
-    value = float(num_bytes)
-    for unit in ("B", "kB", "MB", "GB", "TB", "PB"):
-        if value < 999.5:
-            return f"{value:.{0 if value >= 99.95 else 1 if value >= 9.995 else 2}f}{unit}"
-        value /= 1000
-    return f"{value:.2f}EB"
-
-
-class NoRoomError(UserError):
-    """The error of files that need more space than is free."""
-
-
-def require_room(folder: Path, num_bytes: float, what: str) -> None:
-    """Raise a NoRoomError if the disk of a folder has less free space."""
-    free = shutil.disk_usage(folder).free
-    if num_bytes > free:
-        raise NoRoomError(
-            f"{what}: needs {file_size(num_bytes)}, {file_size(free)} are free; free space there, or choose "
-            "another folder"
-        )

@@ -34,6 +34,16 @@ def duration(seconds: float) -> str:
     return f"{whole // 3600:,} h {whole % 3600 // 60:02d} min"
 
 
+def file_size(num_bytes: float) -> str:
+    """Return a size with three digits and a decimal unit, such as 15.6GB."""
+    value = float(num_bytes)
+    for unit in ("B", "kB", "MB", "GB", "TB", "PB"):
+        if value < 999.5:
+            return f"{value:.{0 if value >= 99.95 else 1 if value >= 9.995 else 2}f}{unit}"
+        value /= 1000
+    return f"{value:.2f}EB"
+
+
 def counted(count: int, noun: str, plural: str = "") -> str:
     """Return a count with its noun in the singular or plural, which is the noun with an s by default."""
     return f"{count:,} {noun if count == 1 else plural or f'{noun}s'}"

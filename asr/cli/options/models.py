@@ -7,7 +7,6 @@ from pathlib import Path
 
 from asr.base.errors import UserError
 from asr.base.models.named import default_run, has_general, is_named
-from asr.transcription.files import STANDARD_INPUT
 
 RUN_HELP = (
     "a run directory, such as runs/demo, a model file, or its address (default: the model `general`, if this "
@@ -39,4 +38,6 @@ def run_and_rest(given: Sequence[str | None], num_needed: int, needed: str) -> t
 
 def _may_be_left_out(first: str) -> bool:
     """Return whether the first argument is a recording, so that `general` is meant."""
+    from asr.transcription.files import STANDARD_INPUT  # which imports NumPy
+
     return has_general() and (first == STANDARD_INPUT or Path(first).exists())

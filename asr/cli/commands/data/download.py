@@ -6,7 +6,7 @@ import argparse
 import shlex
 from pathlib import Path
 
-from asr.base.system.files import file_size
+from asr.base.text.wording import file_size
 from asr.cli.progress_bars import ProgressBars
 
 

@@ -7,8 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from asr.base.system.files import file_size
-from asr.base.text.wording import counted
+from asr.base.text.wording import counted, file_size
 from asr.cli.commands.language.lm_convert import add_lm_convert_arguments, lm_convert_command
 from asr.cli.commands.language.lm_train import add_lm_train_arguments, lm_train_command
 from asr.cli.logs import add_log_arguments

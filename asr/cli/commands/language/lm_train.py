@@ -8,9 +8,8 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asr.base.system.files import file_size
 from asr.base.text.units import TEXT_UNITS, UNITS_IN_PIECES
-from asr.base.text.wording import counted
+from asr.base.text.wording import counted, file_size
 
 MIN_TIMED_S = 10.0  # in less, the speed is that of starting
 

@@ -1,7 +1,7 @@
 import pytest
 
 from asr.base.errors import UserError
-from asr.base.system.files import file_size, read_lines, whole_file, whole_folder
+from asr.base.system.files import read_lines, whole_file, whole_folder
 
 
 def test_only_line_feeds_end_a_line(tmp_path):
@@ -54,11 +54,3 @@ def test_a_folder_is_made_completely_or_not_at_all(tmp_path):
         whole_folder(path / "a.txt" / "file/a", "list"),
     ):
         pass
-
-
-@pytest.mark.parametrize(
-    ("num_bytes", "text"),
-    [(0, "0.00B"), (150_000, "150kB"), (15_640_000_000, "15.6GB"), (999_700, "1.00MB"), (2e18, "2.00EB")],
-)
-def test_a_file_size_has_three_digits_and_a_decimal_unit(num_bytes, text):
-    assert file_size(num_bytes) == text

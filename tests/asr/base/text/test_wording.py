@@ -5,7 +5,7 @@ import unicodedata
 
 import pytest
 
-from asr.base.text.wording import duration, percent, short_number, short_percent, visible
+from asr.base.text.wording import duration, file_size, percent, short_number, short_percent, visible
 
 
 @pytest.mark.parametrize(
@@ -32,3 +32,11 @@ def test_numbers_of_an_axis_have_three_significant_digits() -> None:
 def test_invisible_characters_are_escaped() -> None:
     assert visible("a\x1b[0m\n\ufeff你\udcff") == "a\\x1b[0m\\n\\ufeff你\\udcff"
     assert visible(unicodedata.normalize("NFC", "naïve café 你好")) == "naïve café 你好"
+
+
+@pytest.mark.parametrize(
+    ("num_bytes", "text"),
+    [(0, "0.00B"), (150_000, "150kB"), (15_640_000_000, "15.6GB"), (999_700, "1.00MB"), (2e18, "2.00EB")],
+)
+def test_a_file_size_has_three_digits_and_a_decimal_unit(num_bytes: int, text: str) -> None:
+    assert file_size(num_bytes) == text

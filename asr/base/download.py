@@ -11,6 +11,7 @@ import http.client
 import logging
 import os
 import re
+import shutil
 import ssl
 import time
 import urllib.parse
@@ -22,7 +23,8 @@ from typing import BinaryIO, TypeAlias
 from urllib.error import HTTPError, URLError
 
 from asr.base.errors import UserError
-from asr.base.system.files import cannot_write, file_size, require_room
+from asr.base.system.files import cannot_write
+from asr.base.text.wording import file_size
 from asr.base.work import OnProgress, Work, ignore_progress
 
 logger = logging.getLogger(__name__)
@@ -55,6 +57,20 @@ class RetryPolicy:
 
 
 DEFAULT_RETRIES = RetryPolicy()
+
+
+class NoRoomError(UserError):
+    """The error of files that need more space than is free."""
+
+
+def require_room(folder: Path, num_bytes: float, what: str) -> None:
+    """Raise a NoRoomError if the disk of a folder has less free space."""
+    free = shutil.disk_usage(folder).free
+    if num_bytes > free:
+        raise NoRoomError(
+            f"{what}: needs {file_size(num_bytes)}, {file_size(free)} are free; free space there, or choose "
+            "another folder"
+        )
 
 
 class _TransientError(Exception):
