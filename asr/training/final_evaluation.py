@@ -73,7 +73,7 @@ def train_run_language_model(run: Run, config: Config, on_progress: OnProgress) 
         return
     vocabulary = run.vocabulary()
     # words convert syllables to hanzi
-    units = ["syllables", "words"] if vocabulary.is_mandarin else [vocabulary.unit]
+    units = ["syllables", "words"] if vocabulary.unit == "syllables" else [vocabulary.unit]
     trained = train_language_models(
         [config.data.train],
         folder,

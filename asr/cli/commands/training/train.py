@@ -22,8 +22,8 @@ def add_train_arguments(parser: argparse.ArgumentParser) -> None:
         "config",
         nargs="?",
         default="demo",
-        help="a TOML file, or the name of one in configs/, such as aishell1, which downloads its corpus; with "
-        "--resume, also a run directory (default: demo)",
+        help="a TOML file, or the name of one in configs/, such as aishell1, which downloads its corpus; "
+        "with --resume, also a run directory (default: demo)",
     )
     parser.add_argument("--name", help="name of the run in runs/ (default: the configuration's name)")
     parser.add_argument(
