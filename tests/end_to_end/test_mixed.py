@@ -257,9 +257,11 @@ def test_a_network_learns_mixed_units_until_every_training_clip_is_exact(prepare
         "train.epochs=80",
         "train.batch_s=5",
         "train.cpu_towers=1",
+        "decode.language_model=train",
     ]
     assert main(["train", "base", "--name", "mixed", "--set", *settings]) == 0
     run = tmp_path / "mixed"
     epochs = [json.loads(line) for line in (run / "metrics.jsonl").read_text().splitlines()]
     assert min(epoch["dev_error"] for epoch in epochs) == 0  # dev is the training set
     assert (run / "units.model").read_bytes() == (prepared / "units.model").read_bytes()
+    assert json.loads((run / "lm" / "info.json").read_text("utf-8"))["units"].keys() == {"mixed"}
