@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -66,18 +67,35 @@ class Prompt:
         """
         if readings := self.syllables_by_character():
             return tuple((index, index + 1) for index, one in enumerate(readings) if one)
-        found, end = [], 0
+        found: list[tuple[int, int]] = []
+        end = 0
         for token in self.tokens:
+            spelling = [token] if is_syllable(token) else token.replace(WORD_BOUNDARY, "")
             begin = end
-            for char in token.replace(WORD_BOUNDARY, ""):
-                at = end
-                while at < len(self.text) and not self.text[at].isalnum() and self.text[at].lower() != char:
-                    at += 1
-                if self.text[at : at + 1].lower() != char:
+            for sign in spelling:
+                at = _place_of(sign, self.text, end)
+                if at is None:
                     return None
                 begin, end = (at if begin == end else begin), at + 1
             found.append((begin, end))
         return tuple(found)
+
+
+def _place_of(sign: str, text: str, begin: int) -> int | None:
+    """Return where a letter or a syllable of labels is in a text, behind nothing but punctuation."""
+    for at in range(begin, len(text)):
+        if _spells(text[at], sign):
+            return at
+        if text[at].isalnum():
+            return None
+    return None
+
+
+def _spells(written: str, sign: str) -> bool:
+    """Return whether a character of a text may stand for a letter, a mark or a toned syllable."""
+    if is_syllable(sign):
+        return is_hanzi(written)
+    return unicodedata.normalize("NFKC", written).lower().replace("’", "'") == sign.lower()
 
 
 def expected_duration_s(prompt: Prompt) -> float:

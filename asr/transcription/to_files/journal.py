@@ -55,11 +55,13 @@ class Journal:
         sources: the files to transcribe, in order.
 
     Attributes:
+        path: of the file.
+        model: see `model_digest`.
         reason: why rows of the existing journal were dropped; empty if none were.
     """
 
     def __init__(self, file: BinaryIO, path: Path, model: str, sources: Sequence[Path]) -> None:
-        self.path, self._file, self._sources = path, file, sources
+        self.path, self.model, self._file, self._sources = path, model, file, sources
         # taken before any file is read, so that a file that changes later does not match the next time
         self._stamps = [_stamp(source) for source in sources]
         self._header = json.dumps({"asr": __version__, "model": model}).encode() + b"\n"

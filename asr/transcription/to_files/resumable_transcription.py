@@ -21,7 +21,7 @@ from asr.transcription.files import refuse_bad_out, write_list
 from asr.transcription.formats import FileFormat, ListFormat, format_transcript
 from asr.transcription.recognizer import Recognizer, file_chunks, transcribed_chunks
 from asr.transcription.to_files.journal import Journal, model_digest, open_journal
-from asr.transcription.to_files.shards import Shard
+from asr.transcription.to_files.shards import Shard, ShardInfo
 from asr.transcription.transcript import Transcript
 
 logger = logging.getLogger(__name__)
@@ -52,11 +52,14 @@ def transcribe_to_file(
         UserError: the file cannot be written, or another process is writing it.
     """
     refuse_bad_out(out, sources)
-    with_names = len(sources) > 1
+    mine = sources
     if shard:
-        sources, out = shard.of(sources, recognizer.runner.num_devices), shard.path(out)
-    with resumable_transcripts(recognizer, sources, out, on_progress) as journal:
-        write_list(out, format_name, zip(sources, journal.results(), strict=True), with_names=with_names)
+        mine, out = shard.of(sources), shard.path(out)
+    with resumable_transcripts(recognizer, mine, out, on_progress) as journal:
+        results = zip(mine, journal.results(), strict=True)
+        write_list(out, format_name, results, with_names=len(sources) > 1)
+        if shard:
+            ShardInfo.of(out, sources, journal.model, format_name).write(out)
         return journal.num_failed
 
 
@@ -117,7 +120,7 @@ def transcribe_to_files(
 
     sources, kept = list(outs), out if list(outs.values()) == [out] else out / "transcripts"
     if shard:
-        sources, kept = shard.of(sources, recognizer.runner.num_devices), shard.path(kept)
+        sources, kept = shard.of(sources), shard.path(kept)
     with open_journal(kept, _digest_of(recognizer), sources) as journal:
         _transcribe(recognizer, sources, journal, on_progress, write)
         return journal.num_failed

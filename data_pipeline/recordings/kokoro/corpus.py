@@ -28,7 +28,6 @@ from asr.base.types import Utterance
 from asr.base.work import OnProgress, Work, ignore_progress
 from data_pipeline.manifests.manifest import write_manifest
 from data_pipeline.recordings.kokoro.clips import Clip, ClipMakers, Container, Made
-from data_pipeline.recordings.kokoro.model import MAX_SYMBOLS
 from data_pipeline.recordings.kokoro.phonemes import spelled, symbol_ids
 from data_pipeline.recordings.kokoro.sentences import SentencePool
 from data_pipeline.recordings.kokoro.voices import Voices, draw_speaker, read_voices, style_of, without
@@ -107,6 +106,8 @@ def synthesize_by_kokoro(
         )
     if settings.seed < 0:
         raise UserError(f"`seed`: expected at least 0, received {settings.seed}")
+    if inside := [text for text in settings.texts if out_dir.resolve().is_relative_to(Path(text).resolve())]:
+        raise UserError(f"{out_dir}: lies in the folder of texts {inside[0]}; choose one elsewhere")
     voices = without(read_voices(settings.voices), settings.excluded_voices)
     identity = _identity(settings, voices)
     num_makers = min(available_cores(), num_utterances or available_cores())
@@ -175,8 +176,8 @@ def _resumes(out_dir: Path, identity: dict[str, str | int]) -> bool:
         raise UserError(f"{path}: cannot read these settings ({error}); choose another folder") from None
     if differing:
         raise UserError(
-            f"{out_dir}: its clips were made with another {', '.join(differing)}; choose another folder, or "
-            "give what was given before to resume"
+            f"{out_dir}: its clips were made with other settings ({', '.join(differing)}); choose another "
+            "folder, or give what was given before to resume"
         )
     return True
 
@@ -195,7 +196,6 @@ def _clips(folder: Path, settings: KokoroSettings, voices: Voices, pool: Sentenc
         rng = np.random.default_rng((settings.seed, number))
         speaker = draw_speaker(names, rng)
         symbols = symbol_ids(spelled(sentence.text, sentence.tokens))
-        assert len(symbols) <= MAX_SYMBOLS, sentence
         style = style_of(speaker, voices, len(symbols))
         path = folder / f"kokoro-{number:05d}.{settings.container}"
         speed = float(rng.uniform(*DRAWN_SPEEDS))
@@ -215,9 +215,9 @@ def _reported(
         yield clip, outcome
         if not isinstance(outcome, str):
             total_s, num_usable = total_s + outcome, num_usable + 1
-        elif number == FIRST and not num_usable:
+        elif number in (FIRST, num_utterances) and not num_usable:
             raise UserError(
-                f"none of the first {FIRST} clips is speech ({outcome}); the model is damaged, or is not "
+                f"none of the first {number} clips is speech ({outcome}); the model is damaged, or is not "
                 "Kokoro 1.0: download it again"
             )
         if num_utterances is not None:

@@ -18,6 +18,7 @@ from asr.base.work import OnProgress, Work, ignore_progress, reported
 from data_pipeline.labels.errors import UnlabelledError
 from data_pipeline.labels.from_text import label_all
 from data_pipeline.labels.normalization import Normalizer, has_numbers
+from data_pipeline.recordings.kokoro.model import MAX_SYMBOLS
 from data_pipeline.recordings.kokoro.phonemes import spelled
 from data_pipeline.text.segmented_text import map_in, processes
 from data_pipeline.text.sentences import sentence_key
@@ -91,9 +92,11 @@ class SentencePool:
         """Return the sentences that `save` has written.
 
         Raises:
-            UserError: the file cannot be read.
+            UserError: the file cannot be read, or is damaged.
         """
-        rows = (line.split("\t") for line in read_lines(path, "list of sentences"))
+        rows = [line.split("\t") for line in read_lines(path, "list of sentences")]
+        if not rows or any(len(row) != 2 for row in rows):
+            raise UserError(f"{path}: damaged; choose another folder")
         return cls([Sentence(text, tuple(tokens.split())) for text, tokens in rows], Counter())
 
     def save(self, path: Path) -> None:
@@ -153,11 +156,12 @@ def _labelled(texts: Sequence[str]) -> list[Sentence | str]:
 
 
 def _sayable(text: str, tokens: tuple[str, ...]) -> Sentence | str:
+    text = " ".join(text.split())  # in one line
     try:
-        spelled(text, tokens)
+        spelling = spelled(text, tokens)
     except UserError:
         return "syllables that Kokoro cannot say"
-    return Sentence(text, tokens)
+    return Sentence(text, tokens) if len(spelling) <= MAX_SYMBOLS else "too much to say at once"
 
 
 def _written_out(text: str) -> str:

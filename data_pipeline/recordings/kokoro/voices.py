@@ -7,6 +7,7 @@ styles. Names of Mandarin voices begin with z.
 from __future__ import annotations
 
 import zipfile
+import zlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,7 +65,7 @@ def read_voices(path: Path) -> Voices:
                 found = {name: _checked(f"{path}: {name}", arrays[name]) for name in sorted(arrays)}
         else:
             found = {path.stem: _of_file(path)}
-    except (OSError, ValueError, EOFError, zipfile.BadZipFile) as error:
+    except (OSError, ValueError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         reason = getattr(error, "strerror", None) or error
         raise UserError(f"{path}: cannot read these voices ({reason}); {SOURCE}") from None
     if not found:
@@ -84,6 +85,8 @@ def _of_file(path: Path) -> Styles:
 
 def _checked(name: str, numbers: npt.NDArray[np.generic]) -> Styles:
     """Return an array of a file as styles; raise a UserError if it cannot be a voice."""
+    if not isinstance(numbers, np.ndarray):  # of an archive of other files
+        raise UserError(f"{name}: expected an array of NumPy; {SOURCE}")
     if numbers.dtype.kind != "f" or not numbers.size or numbers.size % STYLE_SIZE:
         raise UserError(
             f"{name}: expected styles of {STYLE_SIZE} float32 numbers, received {numbers.dtype} of shape "

@@ -95,6 +95,12 @@ def test_pinyin_is_aligned_with_the_characters():
         ("Turn it, on", "turn it on", ((0, 4), (5, 7), (9, 11))),
         ("我有20块", "wo3 you3 er4 shi2 kuai4", None),
         ("cat", "c t", None),
+        ("Don’t stop", "▁don't ▁stop", ((0, 5), (6, 10))),
+        (
+            "我用APP，打开ｉＰhone",
+            "wo3 yong4 A P P da3 kai1 ▁iphone",
+            (*((i, i + 1) for i in (0, 1, 2, 3, 4, 6, 7)), (8, 14)),
+        ),
     ],
 )
 def test_labels_have_places_in_the_text_they_spell(text, tokens, places):

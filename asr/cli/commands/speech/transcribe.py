@@ -52,7 +52,7 @@ def add_transcribe_arguments(parser: argparse.ArgumentParser) -> None:
         "--shard",
         metavar="I/N",
         help="transcribe one of N shares of the recordings, such as 3/16 in the third of sixteen jobs, to a "
-        "file of its own beside --out; asr merge puts them together",
+        "file of its own beside --out; asr merge puts them together (subtitles need no merging)",
     )
     add_decoder_arguments(parser)
     add_device_arguments(parser)

@@ -188,9 +188,9 @@ def test_full_disk_raises_and_the_same_call_resumes(settings, tmp_path):
 @pytest.mark.parametrize(
     ("values", "name"),
     [
-        ({"seed": 2}, "another seed"),
-        ({"container": "wav"}, "another format"),
-        ({"excluded_voices": ["zf_two"]}, "another voices"),
+        ({"seed": 2}, r"other settings \(seed\)"),
+        ({"container": "wav"}, r"other settings \(format\)"),
+        ({"excluded_voices": ["zf_two"]}, r"other settings \(voices\)"),
     ],
 )
 def test_other_settings_in_the_same_folder_raise(settings, tmp_path, values, name):
@@ -203,7 +203,7 @@ def test_other_text_or_model_in_the_same_folder_raises(settings, tmp_path):
     synthesize_by_kokoro(tmp_path / "out", settings, num_utterances=1)
     other = write_model(tmp_path / "other.onnx", "tokens")
     Path(settings.texts[0]).write_text("换了别的句子。", encoding="utf-8")
-    with pytest.raises(UserError, match="another model, texts"):
+    with pytest.raises(UserError, match=r"other settings \(model, texts\)"):
         synthesize_by_kokoro(tmp_path / "out", changed(settings, model=other), num_utterances=1)
 
 
@@ -238,9 +238,32 @@ def test_second_call_on_a_folder_at_the_same_time_raises(settings, tmp_path):
 
 
 def test_silent_voices_are_reported_after_a_few_clips(settings, tmp_path):
-    silent = write_voices(tmp_path / "silent", loudness=0.0)
+    silent = changed(settings, voices=write_voices(tmp_path / "silent", loudness=0.0))
     with pytest.raises(UserError, match="none of the first 20 clips is speech"):
-        synthesize_by_kokoro(tmp_path / "out", changed(settings, voices=silent), num_utterances=1000)
+        synthesize_by_kokoro(tmp_path / "out", silent, num_utterances=1000)
+    with pytest.raises(UserError, match="none of the first 3 clips is speech"):
+        synthesize_by_kokoro(tmp_path / "few", silent, num_utterances=3)
+
+
+def test_sentences_of_several_lines_and_long_rows_of_dots_do_no_harm(settings, tmp_path):
+    text = tmp_path / "lines.jsonl"
+    texts = ["今天天气\n很好。", f"第一章开始{'…' * 600}"]
+    rows = [{"id": t, "audio": "a.wav", "duration_s": 1, "text": t, "tokens": ""} for t in texts]
+    text.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+    both = changed(settings, texts=[str(text)])
+    made = synthesize_by_kokoro(tmp_path / "out", both, num_utterances=2)
+    assert made.left_out == {"too much to say at once": 1}
+    assert {u.text for u in read_manifest(made.manifest)} == {"今天天气 很好。"}
+    assert synthesize_by_kokoro(tmp_path / "out", both, num_utterances=3).num_utterances == 3
+    (tmp_path / "out" / "sentences.tsv").write_text("今天\n", encoding="utf-8")
+    with pytest.raises(UserError, match=r"sentences\.tsv: damaged"):
+        synthesize_by_kokoro(tmp_path / "out", both, num_utterances=3)
+
+
+def test_clips_within_the_folder_of_texts_are_refused_at_once(settings, tmp_path):
+    within = changed(settings, texts=[str(tmp_path)])
+    with pytest.raises(UserError, match="lies in the folder of texts"):
+        synthesize_by_kokoro(tmp_path / "out", within, num_utterances=1)
 
 
 def test_clips_without_speech_are_left_out_and_counted(settings, tmp_path):

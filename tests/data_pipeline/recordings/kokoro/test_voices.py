@@ -1,3 +1,6 @@
+import shutil
+from pathlib import Path
+
 import numpy as np
 import pytest
 from helpers.kokoro import write_voices
@@ -64,6 +67,12 @@ def test_archive_that_is_cut_off_or_pickled_raises(tmp_path):
     (tmp_path / "b.npz").write_bytes(data)
     with pytest.raises(UserError, match="cannot read these voices"):
         read_voices(tmp_path / "b.npz")
+
+
+def test_archive_of_other_files_raises_with_the_name(folder, tmp_path):
+    archive = shutil.make_archive(str(tmp_path / "voices"), "zip", folder)
+    with pytest.raises(UserError, match=r"voices\.zip: af_three\.bin: expected an array of NumPy"):
+        read_voices(Path(archive))
 
 
 def test_missing_and_empty_folders_raise(tmp_path):
