@@ -14,12 +14,16 @@ from asr.base.text.hanzi_text import HANZI
 LATIN, HANZI_CHAR = re.compile("[A-Za-z]"), re.compile(f"[{HANZI}]")
 INITIALS = re.compile(r"\b(?:[A-Z]\.){2,}")  # U.S.
 BEFORE = (
-    (re.compile(r"(?<![\d,.$£€])(?=[$£€]?1,\d{3}(?![\d,]))"), "one "),  # 1,234: the rules begin with thousand
-    (re.compile(r"\b(1\d|20)?([1-9]0)['’]?s\b"), r"\1 \2s"),  # 1980s: nineteen, eighties
+    (re.compile(r"(?<![\w)\]])-(?=1,\d{3})"), "negative "),
+    (re.compile(r"(?<![\d,.$£€])(?=[$£€]?1,\d{3}(?![\d,]|st|nd|rd|th))"), "one "),  # they begin with thousand
+    (re.compile(r"~(?=\d)"), "approximately "),
+    (re.compile(r"\b(1\d|20)10['’]?s\b"), r"\1 tens"),
+    (re.compile(r"\b(1\d|20)([2-9]0)['’]?s\b"), r"\1 \2s"),  # 1980s: nineteen, eighties
     (re.compile(r"\bMrs\."), "missus"),
     (re.compile(r"\bProf\."), "professor"),
     (re.compile(r"\bvs\."), "versus"),
     (re.compile(r"\betc\."), "et cetera"),
+    (re.compile(r"(?<=\d(?:st|nd|rd|th)\s)St\."), "street"),
     (re.compile(r"\bSt\.(?=\s+[A-Z])"), "saint"),
     (re.compile(r"\bSt\."), "street"),
 )

@@ -56,12 +56,18 @@ class Normalizer:
     def __call__(self, text: str) -> str:
         """Return the text as it is spoken; what the rules do not know stays as it is."""
         if is_english(text):
-            return english_as_spoken(text, lambda written: str(self._english.normalize(written)))
+            return english_as_spoken(text, self._read_english)
         text = FRACTION.sub(lambda found: self._read(_plain(found[0])), MIXED.sub("又", text))
         return self._read(RANGE.sub("~", "".join(map(_plain, text))))
 
     def _read(self, text: str) -> str:
         return str(self._rules.normalize(text))
+
+    def _read_english(self, text: str) -> str:
+        try:
+            return str(self._english.normalize(text)) or text
+        except AssertionError:  # the package's own, where none of its rules knows a character
+            return text
 
 
 def is_short(text: str) -> bool:

@@ -12,6 +12,7 @@ The first of these rules that fits counts:
 5. Any other word is spoken: iPhone, NASA.
 
 Digits that touch Latin letters are read in Mandarin: one digit by itself, two as a number, more one by one.
+Those before a unit of measurement stay: 5kg.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ LETTER = "[A-Za-zＡ-Ｚａ-ｚ]"
 DIGITS = "零一二三四五六七八九"
 # a sign behind digits may belong to them: USB3.0
 BEHIND_LETTERS = re.compile(rf"(?<={LETTER})-?(\d++)(?!\s?[.:,/~^×]\s?\d|\s?[%‰°])")
-BEFORE_LETTERS = re.compile(rf"(?<![\d.:,/])(\d)(?={LETTER})")
+UNITS = "kg|[kcm]?m|ml|kw|km/h|kb|mb|gb|hz"  # of measurement: 5kg is not five, K, G; but 5g is a network
+BEFORE_LETTERS = re.compile(rf"(?<![\d.:,/])(\d)(?={LETTER})(?!(?:{UNITS})(?!{LETTER}))")
 
 
 def said_in_latin(words: Sequence[str], readings: LatinReadings | None = None) -> tuple[str, ...]:

@@ -23,6 +23,12 @@ def normalizer():
         ("It costs $1,000 or 5%", "it costs one thousand dollars or five percent"),
         ("In 2019, on May 3rd", "in twenty nineteen on may third"),
         ("the 1980s, the 1990's and the 60s", "the nineteen eighties the nineteen nineties and the sixties"),
+        ("in the 2010s and the 1910s", "in the twenty tens and the nineteen tens"),
+        (
+            "5th St. He is 1,234th of ~30",
+            "fifth street he is one thousand two hundred thirty fourth of approximately thirty",
+        ),
+        ("-1,234 people", "negative one thousand two hundred and thirty four people"),
         ("Dr. Smith and Mrs. Lee vs. Prof. Hill", "doctor smith and missus lee versus professor hill"),
         ("St. Louis, 5th St.", "saint louis fifth street"),
         ("the U.S. at 10 a.m.", "the u s at ten a m"),
@@ -34,6 +40,13 @@ def normalizer():
 def test_english_is_written_as_it_is_spoken(written, spoken, normalizer):
     assert is_short(written)
     assert " ".join(label(normalizer(written), "words")) == spoken
+
+
+@pytest.mark.parametrize(
+    "text", ["*3 apples", "#1 song", "see [3]", "10€ a", "3² a", "№3 a", "figure 3\u200b."]
+)
+def test_text_that_the_rules_do_not_know_stays_as_it_is(text, normalizer):
+    assert normalizer(text)
 
 
 def test_text_without_numbers_and_abbreviations_needs_no_rules():

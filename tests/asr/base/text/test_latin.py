@@ -84,6 +84,8 @@ def test_a_reading_of_other_parts_is_refused(reading):
         ("C05", "C零五"),
         ("空客A380", "空客A三八零"),
         ("4S店和3D电影", "四S店和三D电影"),
+        ("买5kg，跑3km，宽2cm", "买5kg，跑3km，宽2cm"),
+        ("5g网络", "五g网络"),
         ("B2B", "B二B"),
         ("USB3.0", "USB3.0"),
         ("T1:2", "T1:2"),
