@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from asr.base.errors import UserError
 from asr.base.text.mixed import is_letter, mixed_words
-from asr.base.text.pieces import UNITS_MODEL, Pieces, text_of_pieces
+from asr.base.text.pieces import UNITS_MODEL, text_of_pieces
 from asr.base.text.units import MIN_SHARE, WORD_BOUNDARY, unit_of
 from asr.base.text.wording import counted, listed
 from asr.base.vocabulary import Vocabulary
@@ -59,12 +59,7 @@ def evaluation_data(
     if not any(utterance.tokens for utterance in readable):
         raise UserError(f"{manifest}: expected labels to compare with, received no tokens; add labels")
     expect_unit([token for utterance in readable for token in utterance.tokens], vocabulary, str(manifest))
-    if vocabulary.pieces is not None:
-        labels: list[Sequence[str]] = [utterance.tokens for utterance in readable]
-        if vocabulary.unit == "mixed":
-            labels = [word for tokens in labels for word in _latin_in_pieces(tokens)]
-        option = _units_option(vocabulary)
-        expect_same_pieces(labels, vocabulary.pieces, str(manifest), option)
+    expect_same_pieces([utterance.tokens for utterance in readable], vocabulary, str(manifest))
     unknown = [
         f"{u.id} ({u.audio_path})" for u in readable if any(token not in vocabulary for token in u.tokens)
     ]
@@ -99,16 +94,32 @@ def expect_unit(tokens: Sequence[str], vocabulary: Vocabulary, source: str) -> N
         )
 
 
-def expect_same_pieces(
-    labels: Sequence[Sequence[str]], pieces: Pieces, source: str, option: str = f"RUN/{UNITS_MODEL}"
-) -> None:
-    """Raise a UserError where another model split most words; a few labels may be split by hand."""
+def expect_same_pieces(labels: Sequence[Sequence[str]], vocabulary: Vocabulary, source: str) -> None:
+    """Check that the model of the vocabulary splits words as labels do; a few may be split by hand.
+
+    Of mixed labels, these are the Latin words that are spoken. Other units, and pieces without their model,
+    are not checked.
+
+    Args:
+        labels: tokens of each utterance.
+        vocabulary: of the model.
+        source: of the labels, for the error message.
+
+    Raises:
+        UserError: another model split most words.
+    """
+    pieces = vocabulary.pieces
+    if pieces is None:
+        return
+    if vocabulary.unit == "mixed":
+        labels = [word for tokens in labels for word in _latin_in_pieces(tokens)]
     other = [tokens for tokens in labels if pieces.encode(text_of_pieces(tokens)) != tuple(tokens)]
     if len(other) > (1 - MIN_SHARE) * len(labels):
         own = pieces.encode(text_of_pieces(other[0]))
         raise UserError(
             f"{source}: expected the pieces of this run, such as {' '.join(own[:MAX_LISTED])}, received "
-            f"those of another model, {_examples(other[0])}; prepare it with `--units {option}`"
+            f"those of another model, {_examples(other[0])}; prepare it with "
+            f"`--units {_units_option(vocabulary)}`"
         )
 
 

@@ -178,8 +178,7 @@ def training_data(
     utterances = training_utterances(config)
     log_machine_labelled(config, utterances)
     labels = [utterance.tokens for utterance in utterances if utterance.labelled_by is not None]
-    if labels and vocabulary.pieces is not None:
-        expect_same_pieces(labels, vocabulary.pieces, config.data.machine_labelled)
+    expect_same_pieces(labels, vocabulary, config.data.machine_labelled)
     weights = weights_of(config.data.weights, list(dict.fromkeys(u.corpus for u in utterances if u.corpus)))
     sound, problems = check_utterances(
         utterances,

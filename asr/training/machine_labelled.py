@@ -1,7 +1,7 @@
 """Read the recordings that a model has labelled, to train on them together with those that people have.
 
-Recordings of the other sets are left out: those of `train` have better labels there, and those of `dev` and
-`test` must stay unknown to the model.
+Recordings of the other sets are left out: those of `train` have better labels there, and those of `dev`,
+`test` and `more_tests` must stay unknown to the model.
 """
 
 from __future__ import annotations
@@ -13,7 +13,8 @@ from pathlib import Path
 
 from asr.base.config import Config, DataConfig
 from asr.base.errors import UserError
-from asr.base.text.units import unit_of
+from asr.base.text.mixed import begins_word
+from asr.base.text.units import MIN_SHARE, unit_of
 from asr.base.text.wording import counted, duration
 from asr.base.types import Utterance
 from data_pipeline.manifests.manifest import read_manifest
@@ -49,15 +50,10 @@ def log_machine_labelled(config: Config, utterances: Sequence[Utterance]) -> Non
 def _machine_labelled(data: DataConfig, own: Sequence[Utterance]) -> Iterator[Utterance]:
     known = _recordings_of_splits(data, own)
     seen = {utterance.id: data.train for utterance in own}
-    units = unit_of(token for utterance in own for token in utterance.tokens)
+    tokens = _tokens_of(own)
     for name in filter(None, (entry.strip() for entry in data.machine_labelled.split(","))):
         rows = read_manifest(Path(name))
-        found = unit_of(token for utterance in rows for token in utterance.tokens)
-        if found != units:
-            raise UserError(
-                f"data.machine_labelled: {name}: expected labels as in {data.train}, {units}, received "
-                f"{found}; label with a run that was trained on {units}"
-            )
+        _expect_unit(_tokens_of(rows), tokens, name, data.train)
         kept = [row for row in rows if _source_of(row) not in known]
         if len(kept) < len(rows):
             logger.warning(
@@ -76,8 +72,32 @@ def _machine_labelled(data: DataConfig, own: Sequence[Utterance]) -> Iterator[Ut
         yield from kept
 
 
+def _tokens_of(utterances: Sequence[Utterance]) -> list[str]:
+    return [token for utterance in utterances for token in utterance.tokens]
+
+
+def _expect_unit(tokens: Sequence[str], own: Sequence[str], name: str, train: str) -> None:
+    """Raise a UserError where labels are of another unit than the training set's.
+
+    Mixed labels without a spoken Latin word look like other units: they are syllables and spelt letters.
+    """
+    units, found = unit_of(own), unit_of(tokens)
+    if found == units:
+        return
+    known = set(own)
+    unknown = [
+        token for token in tokens if token not in known and not (units == "mixed" and begins_word(token))
+    ]
+    if len(unknown) > (1 - MIN_SHARE) * len(tokens):
+        raise UserError(
+            f"data.machine_labelled: {name}: expected labels as in {train}, {units}, received "
+            f"{found}; label with a run that was trained on {units}"
+        )
+
+
 def _recordings_of_splits(data: DataConfig, train: Sequence[Utterance]) -> set[str]:
-    others = [Path(path) for path in (data.dev, data.test) if path and path != data.train]
+    tests = [path.strip() for path in (data.test, *data.more_tests.split(","))]
+    others = [Path(path) for path in (data.dev, *tests) if path and path != data.train]
     everything = [*train, *(utterance for path in others for utterance in read_manifest(path))]
     return {os.path.realpath(utterance.audio_path) for utterance in everything}
 

@@ -11,7 +11,7 @@ from typing import TypeAlias
 
 from asr.base.errors import UserError
 from asr.base.text.latin import with_spoken_digits
-from asr.base.text.units import MANDARIN_UNITS, Unit
+from asr.base.text.units import MANDARIN_UNITS, MIXED_WORDS, Unit
 from data_pipeline.labels.errors import UnlabelledError
 from data_pipeline.labels.from_text import CAN_BE_NORMALIZED, ReadingPolicy, label, label_all
 from data_pipeline.labels.normalization import Normalizer, is_short
@@ -83,7 +83,7 @@ class Labeller:
             UserError: there are no such units, the table of readings is broken, or the package that
                 normalizes is not installed.
         """
-        chosen, pieces = split_units(units)
+        chosen, pieces = ("mixed", None) if units == MIXED_WORDS else split_units(units)
         normalizer = Normalizer() if reading.normalize else None
         return cls(chosen or usual, units is None, reading, reading.policy(), normalizer, pieces)
 

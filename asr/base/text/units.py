@@ -66,8 +66,6 @@ def read_units(written: str) -> Unit | LearnedUnits | MixedModel | Path:
     """
     if written in TEXT_UNITS:
         return written
-    if written == MIXED_WORDS:
-        return "mixed"
     if written == MIXED:
         return LearnedUnits("mixed", AS_MANY_AS_POSSIBLE)
     if match := LEARNED.fullmatch(written):

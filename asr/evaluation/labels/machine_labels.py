@@ -1,8 +1,9 @@
 """Labels recordings without text: cuts them at pauses, recognizes the segments, and keeps the sure ones.
 
-    labelled.jsonl                 a line for each segment that is kept; `labelled_by` says what made it
-    labelled.left_out.tsv          every other segment and recording, with the reason
-    audio/NAME-3f0c21aa-1200.wav   segments of longer recordings; short recordings stay where they are
+    labelled.jsonl                      a line for each segment that is kept; `labelled_by` says what made it
+    labelled.left_out.tsv               every other segment and recording, with the reason
+    audio/NAME-3f0c21aa-1200-3450.wav   segments of longer recordings, with begin and end in milliseconds;
+                                        short recordings stay where they are
 
 Training on such labels is self-training, or pseudo-labelling (Kahn et al., 2020, arXiv:1909.09116), and its
 repetition noisy student training (Park et al., 2020, arXiv:2005.09629).
@@ -18,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from asr.audio.recording import SAMPLE_RATE_HZ, audio_duration_s, write_wav
+from asr.audio.recording import SAMPLE_RATE_HZ, Waveform, audio_duration_s, write_wav
 from asr.base.errors import UserError
 from asr.base.system.files import cannot_write, is_utf8
 from asr.base.text.wording import duration
@@ -214,18 +215,13 @@ class Labeller:
             )
             return
         spans = list(_without_overlaps(segment for segment, _ in sure))
-        for (segment, confidence), (begin, _), samples in zip(
-            sure, spans, read_spans(path, spans), strict=True
-        ):
+        for (segment, confidence), span, samples in zip(sure, spans, read_spans(path, spans), strict=True):
             one = f"{name}-{round(1000 * segment.start_s)}"
-            wav = folder / f"{file_name(one)}.wav"
-            try:
-                folder.mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise cannot_write(folder, "folder of recordings", error) from None
-            write_wav(wav, samples)
+            begin, end = (round(1000 * sample / SAMPLE_RATE_HZ) for sample in span)
+            wav = folder / f"{file_name(f'{name}-{begin}-{end}')}.wav"
+            _write_whole(wav, samples)
             label = dataclasses.replace(
-                made_by, confidence=round(confidence, 4), begin_s=round(begin / SAMPLE_RATE_HZ, 4)
+                made_by, confidence=round(confidence, 4), begin_s=round(span[0] / SAMPLE_RATE_HZ, 4)
             )
             duration_s = len(samples) / SAMPLE_RATE_HZ
             yield Utterance(one, str(wav), duration_s, segment.text, segment.tokens, labelled_by=label)
@@ -235,6 +231,17 @@ class Labeller:
         model = origin.files[0].stem if origin else ""
         today = datetime.datetime.now(datetime.UTC).date().isoformat()
         return MachineLabel(str(self.run), model, __version__, today, 0.0, str(source))
+
+
+def _write_whole(wav: Path, samples: Waveform) -> None:
+    """Write a recording that gets its name once it is complete; an earlier round may have the same one."""
+    unfinished = wav.with_name(f".{wav.name}")
+    try:
+        wav.parent.mkdir(parents=True, exist_ok=True)
+        write_wav(unfinished, samples)
+        unfinished.replace(wav)
+    except OSError as error:
+        raise cannot_write(wav.parent, "folder of recordings", error) from None
 
 
 def _number_and_duration(segments: Sequence[JudgedSegment]) -> tuple[str, str]:

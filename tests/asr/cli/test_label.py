@@ -4,9 +4,15 @@ import shutil
 
 import pytest
 
+from asr.base.config import Config
+from asr.base.types import MachineLabel
+from asr.base.vocabulary import Vocabulary
 from asr.cli.main import main
+from asr.runs.run import Run
 from asr.transcription.recognizer import Recognizer
 from data_pipeline.manifests.manifest import read_manifest, write_manifest
+
+LABEL = MachineLabel("runs/a", "epoch-0001", "0.1.0", "2026-11-26", 0.95, "")
 
 
 @pytest.fixture(scope="module")
@@ -29,7 +35,8 @@ def test_label_writes_a_manifest_and_names_the_next_commands(clips, separable_ru
     for clip in clips[:3]:
         shutil.copy(clip.audio_path, tmp_path)
     out = tmp_path / "out" / "labelled.jsonl"
-    assert main(["label", str(separable_run), str(tmp_path), "--dev", str(dev), "--out", str(out)]) == 0
+    command = ["label", str(separable_run), str(tmp_path), "--dev", str(dev), "--out", str(out)]
+    assert main(command) == 0
     assert [len(row.tokens) > 0 for row in read_manifest(out)] == [True] * 3
     printed = capsys.readouterr().out
     assert "confidence calibrated on 24 utterances" in printed
@@ -38,6 +45,7 @@ def test_label_writes_a_manifest_and_names_the_next_commands(clips, separable_ru
     assert [words[1] for words in commands] == ["train", "compare", "label"]
     assert f"data.machine_labelled={out}" in commands[0]
     assert not list(out.parent.glob("*.unfinished"))
+    assert main(command) == 0  # over what it has written itself
 
 
 def test_a_few_transcripts_cannot_calibrate_the_confidence(clips, separable_run, tmp_path, capsys):
@@ -70,3 +78,16 @@ def test_the_dev_set_itself_is_not_overwritten(clips, separable_run, dev, capsys
     command = ["label", str(separable_run), clips[0].audio_path, "--dev", str(dev), "--out", str(dev)]
     assert main(command) == 2
     assert dev.read_bytes() == before
+
+
+@pytest.mark.parametrize("by_model", [0, 1])
+def test_labels_of_people_are_not_overwritten(by_model, clips, tmp_path, capsys):
+    out, run = tmp_path / "train.jsonl", tmp_path / "run"
+    run.mkdir()
+    Run.create(run, Config(), Vocabulary.of_utterances(clips))
+    rows = [dataclasses.replace(clip, labelled_by=LABEL) for clip in clips[:by_model]]
+    write_manifest(out, [*rows, *clips[by_model:3]])
+    before = out.read_bytes()
+    assert main(["label", str(run), clips[0].audio_path, "--out", str(out)]) == 2
+    assert "train.jsonl: expected a new manifest or one of `asr label`" in capsys.readouterr().err
+    assert out.read_bytes() == before

@@ -5,10 +5,13 @@ import pytest
 
 from asr.base.config import load_config
 from asr.base.errors import UserError
+from asr.base.text.pieces import UNITS_MODEL, Pieces, learn_pieces
+from asr.base.text.units import LearnedUnits
 from asr.base.types import MachineLabel
 from asr.cli.main import main
+from asr.model.acoustic_model import make_acoustic_model
 from asr.runs.run import Run
-from asr.training.data import make_vocabulary
+from asr.training.data import make_vocabulary, training_data
 from asr.training.machine_labelled import training_utterances
 from data_pipeline.manifests.manifest import read_manifest, write_manifest
 
@@ -50,6 +53,14 @@ def test_a_segment_of_a_test_recording_is_left_out_though_its_file_is_another(
     assert len(training_utterances(load_config(clip_config, sets))) == 2
 
 
+def test_recordings_of_further_tests_are_left_out(clip_config, sets, clips, tmp_path):
+    for name, some in (("one", clips[4:6]), ("two", clips[6:8])):
+        write_manifest(tmp_path / f"{name}.jsonl", some)
+    more = f"data.more_tests={tmp_path / 'one.jsonl'}, {tmp_path / 'two.jsonl'}"
+    found = training_utterances(load_config(clip_config, [*sets, more]))
+    assert [u.id for u in found] == [c.id for c in clips[:2]] + [f"by-model-{c.id}" for c in clips[8:]]
+
+
 def test_tokens_of_both_are_in_the_vocabulary(clip_config, sets, clips):
     vocabulary = make_vocabulary(load_config(clip_config, sets))
     assert set(vocabulary.tokens[1:]) == {t for clip in [*clips[:2], *clips[4:]] for t in clip.tokens}
@@ -62,6 +73,49 @@ def test_labels_of_another_unit_are_refused(clip_config, sets, clips, tmp_path):
         UserError, match=r"machine_labelled: .*syllables, received characters; label with a run"
     ):
         training_utterances(load_config(clip_config, sets))
+
+
+@pytest.fixture
+def mixed_sets(clips, tmp_path):
+    """Return settings of sets with mixed labels; the set that a model has labelled is still to be written."""
+    model = learn_pieces(["iphone", "ok wifi"], LearnedUnits("mixed", 40))
+    model.save(tmp_path / UNITS_MODEL)
+    rows = [dataclasses.replace(clip, tokens=("da3", "kai1", *model.encode("iphone wifi"))) for clip in clips]
+    write_manifest(tmp_path / "train.jsonl", rows[:4])
+    settings = {"train": "train", "dev": "train", "test": "train", "machine_labelled": "labelled"}
+    return [f"data.{key}={tmp_path / name}.jsonl" for key, name in settings.items()]
+
+
+def write_labelled(clips, path, tokens):
+    rows = [dataclasses.replace(clip, tokens=tuple(tokens), labelled_by=LABEL) for clip in clips]
+    write_manifest(path, rows)
+
+
+def test_mixed_labels_by_the_pieces_of_the_run_are_trained_on_and_those_of_another_model_are_not(
+    clip_config, mixed_sets, clips, tmp_path
+):
+    config = load_config(clip_config, mixed_sets)
+    pieces = Pieces.load(tmp_path / UNITS_MODEL)
+    label = ["ni3", *"CCTV", *pieces.encode("wifi"), "hao3"]
+    write_labelled(clips[4:], tmp_path / "labelled.jsonl", label)
+    vocabulary = make_vocabulary(config)
+    model = make_acoustic_model(config, vocabulary)
+    assert len(training_data(config, vocabulary, model)[0].utterances) == len(clips)
+    write_labelled(clips[4:], tmp_path / "labelled.jsonl", ["ni3", "▁wi", "fi", "hao3"])
+    with pytest.raises(UserError, match=r"labelled.jsonl: expected the pieces of this run, such as .*mixed:"):
+        training_data(config, vocabulary, model)
+
+
+@pytest.mark.parametrize("tokens", [["ni3", "hao3"], ["kan4", "C", "C", "T", "V"], ["B", "A"]])
+def test_mixed_labels_need_no_spoken_latin_word(tokens, clip_config, mixed_sets, clips, tmp_path):
+    write_labelled(clips[4:], tmp_path / "labelled.jsonl", tokens)
+    assert len(training_utterances(load_config(clip_config, mixed_sets))) == len(clips)
+
+
+def test_characters_among_mixed_labels_are_refused(clip_config, mixed_sets, clips, tmp_path):
+    write_labelled(clips[4:], tmp_path / "labelled.jsonl", "你好")
+    with pytest.raises(UserError, match=r"machine_labelled: .*, mixed, received characters; label with"):
+        training_utterances(load_config(clip_config, mixed_sets))
 
 
 def test_two_rounds_of_the_same_recordings_are_refused(clip_config, sets, tmp_path):

@@ -69,6 +69,7 @@ def label_command(arguments: argparse.Namespace) -> int:
     dev = arguments.dev or Path(run.config().data.dev)
     if arguments.out.suffix != ".jsonl" or arguments.out.resolve() == dev.resolve():
         raise UserError(f"--out {arguments.out}: expected the name of a new manifest, such as labelled.jsonl")
+    _refuse_labels_of_people(arguments.out)
     if not dev.is_file():
         raise UserError(
             f"{dev}: no such manifest, which calibrates the confidence; name labelled recordings with --dev"
@@ -86,6 +87,20 @@ def label_command(arguments: argparse.Namespace) -> int:
     _print(labelled)
     _print_next(labelled, run, arguments.files)
     return 0
+
+
+def _refuse_labels_of_people(out: Path) -> None:
+    """Raise a UserError where the file to write is another than what this command writes."""
+    from data_pipeline.manifests.manifest import scan_manifest
+
+    if not out.exists():
+        return
+    scan = scan_manifest(out)
+    if scan.broken or any(utterance.labelled_by is None for utterance in scan.utterances.values()):
+        raise UserError(
+            f"--out {out}: expected a new manifest or one of `asr label`, received lines without "
+            "`labelled_by`, such as labels of people; choose another name"
+        )
 
 
 def _calibrated(recognizer: Recognizer, dev: Path) -> CalibratedConfidence:

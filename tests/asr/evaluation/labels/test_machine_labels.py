@@ -9,7 +9,7 @@ from asr.base.errors import UserError
 from asr.base.version import __version__
 from asr.ctc.confidence import Calibration
 from asr.evaluation.labels.calibrated_confidence import CalibratedConfidence
-from asr.evaluation.labels.machine_labels import LIMITS, NO_SPEECH, Labeller
+from asr.evaluation.labels.machine_labels import AUDIO, LIMITS, NO_SPEECH, Labeller
 from asr.transcription import recognizer as recognizer_module
 from asr.transcription.recognizer import Recognizer
 from data_pipeline.manifests.manifest import read_manifest
@@ -60,6 +60,22 @@ def test_segments_of_a_long_recording_become_files_with_their_labels(everything,
         assert len(samples) == pytest.approx((segment.end_s - segment.start_s) * SAMPLE_RATE_HZ, abs=2)
         np.testing.assert_array_equal(samples, whole[begin : begin + len(samples)])
         assert row.duration_s == pytest.approx(len(samples) / SAMPLE_RATE_HZ, abs=1e-4)
+
+
+def test_a_round_that_cuts_otherwise_keeps_the_recordings_of_the_one_before(everything, recognizer, folder):
+    before = {row.audio_path: read_audio(row.audio_path) for row in everything.utterances}
+    transcript = recognizer.transcribe(folder / "long.wav")
+    longer = tuple(dataclasses.replace(segment, end_s=segment.end_s + 0.1) for segment in transcript.segments)
+    labeller = Labeller(recognizer, MEAN_CONFIDENCE, folder / "run", 0.0)
+    again = labeller._of_recording(
+        folder / "long.wav",
+        dataclasses.replace(transcript, segments=longer),
+        everything.manifest.parent / AUDIO,
+    )
+    assert len({row.audio_path for row in again} - before.keys()) == len(longer)
+    for path, samples in before.items():
+        np.testing.assert_array_equal(read_audio(path), samples)
+    assert not list((everything.manifest.parent / AUDIO).glob(".*"))
 
 
 def test_a_short_recording_stays_where_it_is(everything, folder):
