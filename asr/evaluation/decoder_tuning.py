@@ -298,7 +298,6 @@ def tune_decoder(
     Raises:
         UserError: the run, the set or the language model cannot be used.
     """
-    from asr.base.decoder_settings import save_settings
     from asr.evaluation.data import evaluation_data
     from asr.language.ngram.folder import fusion_model
     from asr.model.devices import start_model_devices
@@ -338,7 +337,7 @@ def tune_decoder(
     )
     best = tuner.tune()
     if best is not None:
-        save_settings(opened.decoder_path, best)
+        opened.save_decoder_settings(best)
     trials = list(tuner.trials.values())
     return TunedDecoder(best, opened.decoder_path, greedy, tuner.best, trials, vocabulary.token_name)
 

@@ -27,7 +27,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from asr.base.config import BEFORE_THEIR_KEYS, Config, dump_config, load_config
-from asr.base.decoder_settings import DecoderSettings, load_settings
+from asr.base.decoder_settings import GENERAL, DecoderSettings, load_settings, save_settings
 from asr.base.errors import UserError
 from asr.base.models.named import default_run, named_folder
 from asr.base.system.files import read_lines, whole_file
@@ -127,7 +127,20 @@ class Run:
 
     def decoder_settings(self) -> DecoderSettings:
         """Return the settings that `asr tune-decoder` found, or greedy decoding."""
-        return load_settings(self.decoder_path) if self.decoder_path.exists() else DecoderSettings()
+        if not self.decoder_path.exists():
+            return DecoderSettings()
+        settings = load_settings(self.decoder_path)
+        if settings.language_model in ("", GENERAL):
+            return settings
+        model = self.directory.resolve() / settings.language_model  # an absolute path stays as it is
+        return dataclasses.replace(settings, language_model=str(model))
+
+    def save_decoder_settings(self, settings: DecoderSettings) -> None:
+        """Write the decoder's settings; a language model in the run is found wherever the run is moved."""
+        model, directory = Path(settings.language_model), self.directory.resolve()
+        if model.is_relative_to(directory):
+            settings = dataclasses.replace(settings, language_model=str(model.relative_to(directory)))
+        save_settings(self.decoder_path, settings)
 
     def require(self) -> None:
         """Raise a UserError if the directory no longer exists, as after a disk was unmounted."""

@@ -8,7 +8,10 @@ runs/librispeech/report-librispeech-test_other-beam16-lm.html    about a further
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import shutil
+import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
@@ -64,24 +67,52 @@ def refuse_language_model(config: Config, vocabulary: Vocabulary) -> None:
         )
 
 
-def train_run_language_model(run: Run, config: Config, on_progress: OnProgress) -> None:
-    """Train the language model that a run asks for on its training text, unless it has one."""
+def train_run_language_model(
+    run: Run, config: Config, vocabulary: Vocabulary, on_progress: OnProgress
+) -> None:
+    """Train the language model that a run asks for on its training text, unless the run has one.
+
+    This comes before the run is created: one that cannot have its model could be neither resumed nor started
+    again.
+
+    Raises:
+        UserError: the text makes no such model; no new directory is left behind.
+    """
+    folder = run.directory / LM
+    if config.decode.language_model != TRAIN or (run.exists and folder.exists()):
+        return
+    is_new = not folder.exists()
+    try:
+        _train_language_model(folder, config, vocabulary, on_progress)
+        fusion_model(folder, vocabulary)
+    except BaseException:
+        if is_new:
+            shutil.rmtree(folder, ignore_errors=True)
+            with contextlib.suppress(OSError):  # it has other files, or was not made
+                run.directory.rmdir()
+        raise
+
+
+def _train_language_model(
+    folder: Path, config: Config, vocabulary: Vocabulary, on_progress: OnProgress
+) -> None:
     from asr.training.language_model import train_language_models
 
-    folder = run.directory / LM
-    if config.decode.language_model != TRAIN or folder.exists():
-        return
-    vocabulary = run.vocabulary()
     # words convert syllables to hanzi
     units = ["syllables", "words"] if vocabulary.unit == "syllables" else [vocabulary.unit]
-    trained = train_language_models(
-        [config.data.train],
-        folder,
-        units,
-        pieces=run.directory / UNITS_MODEL if vocabulary.pieces else None,
-        order=config.decode.order,
-        on_progress=on_progress,
-    )
+    with tempfile.TemporaryDirectory() as temporary:
+        pieces = None
+        if vocabulary.pieces is not None:
+            pieces = Path(temporary) / UNITS_MODEL
+            vocabulary.pieces.save(pieces)
+        trained = train_language_models(
+            [config.data.train],
+            folder,
+            units,
+            pieces=pieces,
+            order=config.decode.order,
+            on_progress=on_progress,
+        )
     logger.info("%s: a language model of the %s training sentences", folder, f"{trained.num_sentences:,}")
 
 

@@ -214,6 +214,8 @@ def _train_and_evaluate(
         data = _read_data(config, vocabulary, model, engine, observer)
         placed = place_model(engine, model, data.train.utterances, config.train.batch_clips_s, run)
         setup = TrainingSetup(config, vocabulary, model, data.train, data.dev, callbacks, placed)
+        if engine.is_chief:
+            train_run_language_model(run, config, vocabulary, observer.on_work)
         with _resume_hint_of_interrupts(run, command), track_state(run.directory, command, engine.is_chief):
             _start_run(run, setup, data, engine, observer, resumes)
             page = TrainingPage(run, config, vocabulary.token_name, command) if engine.is_chief else None
@@ -221,8 +223,6 @@ def _train_and_evaluate(
             if resumes:
                 trainer.resume()
             with _resume_hint_of_errors(run, command), page or contextlib.nullcontext():
-                if engine.is_chief:
-                    train_run_language_model(run, config, observer.on_work)
                 trainer.train()
                 return _evaluate(trainer, data, observer) if engine.is_chief else Trained(run)
 

@@ -8,7 +8,13 @@ import pytest
 
 from asr import load_config, resume, train
 from asr.base.errors import UserError
+from asr.base.types import Utterance
+from asr.base.vocabulary import Vocabulary
+from asr.base.work import ignore_progress
 from asr.evaluation.scores import read_json
+from asr.language.ngram.folder import fusion_model
+from asr.runs.run import Run
+from asr.training.final_evaluation import train_run_language_model
 from data_pipeline.manifests.manifest import read_manifest, write_manifest
 
 
@@ -79,6 +85,28 @@ def test_text_that_no_language_model_is_made_of_is_an_error_before_training(sett
     with pytest.raises(UserError, match=r"decode\.language_model: .*received words such as.*bpe:500"):
         train(settings(*sets, "decode.language_model=train"), name="english")
     assert not (folder / "runs" / "english").exists()
+
+
+def test_new_run_whose_text_makes_no_language_model_leaves_nothing_behind(tmp_path):
+    vocabulary, run = Vocabulary(["ni3", "hao3"]), Run(tmp_path / "run")
+    config = load_config("demo", [f"data.train={tmp_path}/train.jsonl", "decode.language_model=train"])
+    for text in ("", "你好"):
+        said = Utterance("a", "a.wav", 1.0, text, ("ni3", "hao3"))
+        write_manifest(tmp_path / "train.jsonl", [said])
+        if text:
+            train_run_language_model(run, config, vocabulary, ignore_progress)
+            fusion_model(run.directory / "lm", vocabulary)
+        else:
+            with pytest.raises(UserError, match="hanzi"):
+                train_run_language_model(run, config, vocabulary, ignore_progress)
+            assert not run.directory.exists()
+
+
+def test_run_is_not_made_where_its_text_makes_no_language_model(settings, folder, clips):
+    write_manifest(folder / "silent.jsonl", [dataclasses.replace(clip, text="") for clip in clips])
+    with pytest.raises(UserError, match="hanzi"):
+        train(settings(f"data.train={folder}/silent.jsonl", "decode.language_model=train"), name="silent")
+    assert not (folder / "runs" / "silent").exists()
 
 
 def test_manifest_of_a_further_test_set_is_read_before_training(settings, folder):
