@@ -92,12 +92,14 @@ class PublishedFile:
         algorithm: of the digest: "md5" or "sha256".
         digest: as published, in hexadecimal; empty if none is published.
         hint: a remedy, the end of every error.
+        max_bytes: size above which it is refused; 0 for any.
     """
 
     url: str
     algorithm: str = "sha256"
     digest: str = ""
     hint: str = ""
+    max_bytes: int = 0
 
 
 def download(
@@ -209,10 +211,19 @@ def _receive(part: BinaryIO, file: PublishedFile, retries: RetryPolicy, on_progr
         if begin == total:
             return
         note.write_text(f"{file.url}\n{_tag(answer)}", encoding="utf-8")
+        _refuse_large(file, total or 0)
         require_room(note.parent, (total or 0) - part.tell(), part.name)
         _copy(answer, part, file, retries, lambda done: on_progress(Work(name, done, total, "bytes")))
     if total is not None and part.tell() != total:
         raise _TransientError("the connection was cut")
+
+
+def _refuse_large(file: PublishedFile, num_bytes: int) -> None:
+    if file.max_bytes and num_bytes > file.max_bytes:
+        raise UserError(
+            f"{file.url}: expected at most {file_size(file.max_bytes)}, received {file_size(num_bytes)} or "
+            f"more{file.hint}"
+        )
 
 
 def _note_path(part: Path) -> Path:
@@ -277,6 +288,7 @@ def _copy(
             raise _failure(error, file) from None
         if not data:
             return
+        _refuse_large(file, part.tell() + len(data))
         part.write(data)
         part.flush()  # a killed process loses nothing
         if time.monotonic() - since_s < retries.timeout_s:

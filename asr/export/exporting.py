@@ -140,6 +140,11 @@ def _trained_model(
 def _manifest(run: Run, manifest: str | Path | None) -> Path:
     if manifest is not None:
         return Path(manifest)
+    if run.is_model_file:
+        raise UserError(
+            f"{run.directory.name}: a model file has no test or dev set, and an export is compared with the "
+            "trained model on clips; name a list of clips by `manifest`"
+        )
     data = run.config().data
     path = Path(data.test or data.dev)
     if not path.is_file():

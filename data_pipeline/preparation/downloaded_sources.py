@@ -91,9 +91,15 @@ def _is_missing(part: CorpusPart, corpus: Corpus, target: Path) -> bool:
         return not folder.exists()
     names = [file_name(archive) for archive in corpus.archives]
     unpacked = [is_unpacked(folder / name, folder) for name in names]
+    has_others = any(not path.name.startswith((".", *names)) for path in folder.iterdir())
+    if not has_others:
+        return not all(unpacked)
+    # archives next to other files were unpacked by hand, unless a record of our unpacking is there
+    has_record = any(
+        folder.joinpath(f".{name}.unpack{end}").exists() for name in names for end in ("ed", "ing")
+    )
     is_begun = any(unpacked) or bool(_downloaded(corpus, folder))
-    is_empty = all(path.name.startswith(".") for path in folder.iterdir())
-    return (is_begun or is_empty) and not all(unpacked)
+    return has_record and is_begun and not all(unpacked)
 
 
 def _downloaded(corpus: Corpus, folder: Path) -> list[Path]:

@@ -50,6 +50,7 @@ REQUIRED = (ABOUT, CONFIG, VOCABULARY)
 OPTIONAL = (CARD, UNITS_MODEL, DECODER)
 WEIGHTS = re.compile(r"checkpoints/epoch-\d{4,9}(-batch-\d{5,9})?\.npz")
 SECTIONS = {"features", "model"}  # of the configuration; others name paths and functions
+LANGUAGE_MODELS = ("", "general")  # of the decoder settings; another would be a path on the user's machine
 MAX_TEXT_BYTES = 4 << 20  # of a member other than the weights
 
 # RuntimeError: an encrypted or compressed zip file; SyntaxError and TokenError: the header of an array
@@ -193,7 +194,18 @@ def _checked(path: Path, archive: zipfile.ZipFile) -> dict[str, bytes]:
     table = tomllib.loads(contents[CONFIG].decode("utf-8"))
     if foreign := sorted(table.keys() - SECTIONS):
         raise ValueError(f"{CONFIG} has {foreign[0]!r}, expected {' and '.join(sorted(SECTIONS))} alone")
+    _check_decoder(tomllib.loads(contents.get(DECODER, b"").decode("utf-8")))
     return contents
+
+
+def _check_decoder(settings: Mapping[str, Any]) -> None:
+    """Raise an error unless decoder settings are numbers and a language model of every installation."""
+    for key, value in settings.items():
+        if key == "language_model":
+            if value not in LANGUAGE_MODELS:
+                raise ValueError(f'{DECODER} names the language model {value!r}, expected "" or "general"')
+        elif not isinstance(value, int | float):
+            raise ValueError(f"{DECODER}: expected a number for {key!r}, received {value!r}")
 
 
 def _content(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:

@@ -24,6 +24,8 @@ GENERAL = "general"
 BOX = Path(__file__).parent / f"{GENERAL}{SUFFIX}"
 ADDRESS = re.compile(r"(https?):/+(.+)", re.IGNORECASE)  # a Path has one slash
 DIGEST = re.compile(r"[0-9a-f]{64}", re.IGNORECASE)
+MAX_DIGEST_BYTES = 1000  # of the file next to a model
+ASCII = "".join(map(chr, range(33, 127)))  # which an address has as it is
 THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 EXAMPLES = (
     "a run's directory, such as runs/demo, a model file (NAME.polyphone), or the address of one "
@@ -42,9 +44,15 @@ def named_folder(named: str | Path) -> Path:
     path = Path(named)
     if ADDRESS.fullmatch(str(named)):
         return unpacked(_downloaded(str(named)))
-    if path.is_file():
+    try:
+        is_there, is_file = path.exists(), path.is_file()
+    except OSError as error:  # a long text, for instance
+        raise UserError(
+            f"{str(path)[:80]}: no run can be there ({error.strerror}); name {EXAMPLES}"
+        ) from None
+    if is_file:
         return unpacked(path)
-    if path.suffix == SUFFIX and not path.exists():
+    if path.suffix == SUFFIX and not is_there:
         raise UserError(f"{path}: no such model file; name {EXAMPLES}")
     if str(named) != GENERAL or (path / "config.toml").exists():
         return path
@@ -56,12 +64,15 @@ def named_folder(named: str | Path) -> Path:
 def is_named(text: str) -> bool:
     """Return whether a text names a run that exists, or a model, rather than a recording."""
     path = Path(text)
-    return bool(
-        ADDRESS.fullmatch(text)
-        or (path / "config.toml").is_file()
-        or (path.suffix == SUFFIX and path.is_file())
-        or (text == GENERAL and not path.exists())
-    )
+    try:
+        return bool(
+            ADDRESS.fullmatch(text)
+            or (path / "config.toml").is_file()
+            or (path.suffix == SUFFIX and path.is_file())
+            or (text == GENERAL and not path.exists())
+        )
+    except OSError:  # a long text is no path
+        return False
 
 
 def has_general(recognizes: bool = True) -> bool:
@@ -94,10 +105,15 @@ def _downloaded(address: str) -> Path:
 
     scheme, rest = ADDRESS.fullmatch(address).groups()  # type: ignore[union-attr]
     url, _, fragment = f"{scheme.lower()}://{rest}".partition("#")
+    url = urllib.parse.quote(url, safe=ASCII)  # 模型.polyphone
+    try:
+        host, _ = urllib.parse.urlsplit(url).hostname, urllib.parse.urlsplit(url).port
+    except ValueError as error:
+        raise UserError(f"{address}: not an address ({error}); name {EXAMPLES}") from None
     digest = fragment.removeprefix("sha256=")
     if fragment and not DIGEST.fullmatch(digest):
         raise UserError(f"{address}: expected #sha256= and 64 digits after the address, received #{fragment}")
-    if scheme.lower() == "http" and not (digest or urllib.parse.urlsplit(url).hostname in THIS_MACHINE):
+    if scheme.lower() == "http" and not (digest or host in THIS_MACHINE):
         raise UserError(
             f"{address}: http lets others change the file on its way; use https, or add its digest: "
             f"{url}#sha256=DIGEST"
@@ -120,9 +136,11 @@ def _digest_beside(url: str, folder: Path) -> str:
     parts = urllib.parse.urlsplit(url)
     beside = parts._replace(path=f"{parts.path}.sha256").geturl()
     remedy = f"; the digest may be in the address instead: {url}#sha256=DIGEST"
-    path = folder / "published.sha256"
-    path.unlink(missing_ok=True)  # of an earlier try
-    text = download(PublishedFile(beside, hint=remedy), path).read_bytes()[:1000].decode(errors="replace")
+    for earlier in folder.glob("published.sha256*"):
+        earlier.unlink()
+    file = PublishedFile(beside, hint=remedy, max_bytes=MAX_DIGEST_BYTES)
+    path = download(file, folder / "published.sha256")
+    text = path.read_text(encoding="utf-8", errors="replace")
     path.unlink()
     if not (found := DIGEST.match(text)):
         raise UserError(f"{beside}: expected the SHA-256 of {parts.path}, received {text[:80]!r}{remedy}")

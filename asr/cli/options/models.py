@@ -40,4 +40,7 @@ def _may_be_left_out(first: str) -> bool:
     """Return whether the first argument is a recording, so that `general` is meant."""
     from asr.transcription.files import STANDARD_INPUT  # which imports NumPy
 
-    return has_general() and (first == STANDARD_INPUT or Path(first).exists())
+    try:
+        return has_general() and (first == STANDARD_INPUT or Path(first).exists())
+    except OSError:  # a long text is no path
+        return False

@@ -62,6 +62,28 @@ def test_folder_of_ones_own_is_left_as_it_is(served, tmp_path):
     assert not served.asked
 
 
+def test_folder_unpacked_by_hand_next_to_its_archive_is_left_as_it_is(served, tmp_path):
+    folder = tmp_path / "corpora" / "thchs30"
+    (folder / "data_thchs30" / "train").mkdir(parents=True)
+    ((path, content),) = served.files.items()
+    (folder / path.rpartition("/")[2]).write_bytes(content)
+    download(tmp_path, served)
+    assert not served.asked
+    assert not list(folder.glob(".*.unpacked"))
+
+
+def test_unpacking_that_was_interrupted_is_repeated(served, tmp_path):
+    folder = tmp_path / "corpora" / "thchs30"
+    ((path, content),) = served.files.items()
+    archive = folder / path.rpartition("/")[2]
+    (folder / f".{archive.name}.unpacking").mkdir(parents=True)
+    archive.write_bytes(content)
+    (folder / "README.TXT").touch()
+    download(tmp_path, served)
+    assert not served.asked  # the archive is whole
+    assert (folder / "data_thchs30" / "train").is_dir()
+
+
 def test_moved_address_names_the_page_and_the_setting(served, tmp_path):
     served.files = {}
     with pytest.raises(

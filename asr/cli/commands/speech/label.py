@@ -66,6 +66,11 @@ def label_command(arguments: argparse.Namespace) -> int:
     sources = audio_files(arguments.files)
     refuse_bad_out(arguments.out, sources)
     run = Run.open(arguments.run)
+    if run.is_model_file and not arguments.dev:
+        raise UserError(
+            f"{arguments.run}: a model file has no dev set, on which the confidence is calibrated; name "
+            "labelled recordings with --dev"
+        )
     dev = arguments.dev or Path(run.config().data.dev)
     if arguments.out.suffix != ".jsonl" or arguments.out.resolve() == dev.resolve():
         raise UserError(f"--out {arguments.out}: expected the name of a new manifest, such as labelled.jsonl")

@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from helpers.model_files import CHECKPOINT, members_of, weights_of, write_members
 
+from asr.base.decoder_settings import DecoderSettings, load_settings, save_settings
 from asr.base.errors import UserError
 from asr.base.models.model_file import MAX_TEXT_BYTES, about_of, pack, unpacked
 from asr.base.system.cache import cache_folder
@@ -171,6 +172,28 @@ def test_configuration_that_names_files_or_functions_is_refused(tmp_path):
     ):
         members = {**members_of(), "config.toml": line.encode()}
         refused(write_members(tmp_path / "a.polyphone", members), "expected features and model alone")
+
+
+@pytest.mark.parametrize(
+    ("line", "what"),
+    [
+        ('language_model = "/dev/zero"', "language model '/dev/zero', expected"),
+        ('language_model = ["general"]', "names the language model"),
+        ('hot_words = "/etc/passwd"', "expected a number for 'hot_words'"),
+        ("beam = ", "damaged file"),
+    ],
+)
+def test_decoder_settings_that_name_files_are_refused(line, what, tmp_path):
+    members = {**members_of(), "decoder.toml": line.encode()}
+    refused(write_members(tmp_path / "a.polyphone", members), what)
+
+
+@pytest.mark.parametrize("language_model", ["", "general"])
+def test_decoder_settings_that_export_writes_are_accepted(language_model, tmp_path):
+    save_settings(tmp_path / "decoder.toml", DecoderSettings(beam=8, language_model=language_model))
+    members = {**members_of(), "decoder.toml": (tmp_path / "decoder.toml").read_bytes()}
+    folder = unpacked(write_members(tmp_path / "a.polyphone", members))
+    assert load_settings(folder / "decoder.toml").beam == 8
 
 
 @pytest.mark.parametrize("missing", ["model.json", "config.toml", "vocabulary.txt", CHECKPOINT])

@@ -99,6 +99,39 @@ def test_address_that_cannot_be_checked_is_refused_before_anything_is_sent(addre
         named_folder(address)
 
 
+@pytest.mark.parametrize(
+    "address",
+    ["https://[bad/x.polyphone", "https://example.org:notaport/a.polyphone", "https://a:99999/a.polyphone"],
+)
+def test_malformed_address_is_an_error_at_once(address, caplog):
+    with pytest.raises(UserError, match="not an address"):
+        named_folder(address)
+    assert "retrying" not in caplog.text
+
+
+def test_name_in_chinese_is_downloaded(content):
+    with served({"/%E6%A8%A1%E5%9E%8B.polyphone": content}) as server:
+        digest = hashlib.sha256(content).hexdigest()
+        assert named_folder(f"{server.address}/模型.polyphone#sha256={digest}").name == "模型"
+
+
+def test_digest_file_beside_an_address_is_not_read_beyond_a_limit(content, tmp_path):
+    files = {"/small.polyphone": content, "/small.polyphone.sha256": digest_line(content) + b"x" * 20_000}
+    with (
+        served(files) as server,
+        pytest.raises(UserError, match=r"at most 1\.00kB, received 20\.1kB.*#sha256="),
+    ):
+        named_folder(f"{server.address}/small.polyphone")
+    assert max((path.stat().st_size for path in (tmp_path / "cache").rglob("*.part")), default=0) <= 1000
+
+
+def test_long_text_is_no_run():
+    text = "今天天气很好，" * 100
+    assert not is_named(text)
+    with pytest.raises(UserError, match="no run can be there"):
+        named_folder(text)
+
+
 @pytest.mark.parametrize("path", ["/%2e%2e%2f%2e%2e%2fevil", "/..%2Fevil.polyphone", "/a%00b", "/"])
 def test_names_in_an_address_do_not_lead_out_of_the_cache(path, tmp_path, content):
     with served({path: content}) as server:

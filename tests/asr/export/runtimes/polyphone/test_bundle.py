@@ -233,6 +233,14 @@ def test_model_for_fine_tuning_alone_recognizes_only_where_it_is_named(
     assert Recognizer.load("general").transcribe(clip).text
 
 
+def test_model_file_without_sets_asks_for_them(small, clips, tmp_path, capsys):
+    assert main(["export", str(small), str(tmp_path / "out.polyphone")]) == 2
+    assert "a model file has no test or dev set" in capsys.readouterr().err
+    assert main(["label", str(small), clips[0].audio_path, "--out", str(tmp_path / "l.jsonl")]) == 2
+    assert "a model file has no dev set" in capsys.readouterr().err
+    assert not list(tmp_path.iterdir())
+
+
 def test_mistakes_are_found_before_anything_is_written(separable_run, tmp_path):
     with pytest.raises(UserError, match=r"a name that ends in \.polyphone"):
         export(separable_run, tmp_path / "out", "polyphone")
