@@ -210,7 +210,7 @@ def test_models_are_trained_on_a_single_sentence(tmp_path, capsys):
     [
         (
             ("--units", "letters"),
-            "--units: expected some of syllables, characters, words, pieces, received 'letters'",
+            "--units: expected some of syllables, characters, words, pieces, mixed, received 'letters'",
         ),
         (("--order", "9"), "--order: expected 2 to 6, received 9"),
         (("--prune", "1"), "the first 0"),
