@@ -106,7 +106,8 @@ class DataConfig:
     # there is none, nothing is tested, and the report has the errors on dev.
     test: str = ""
     # Manifests of further test sets, separated by commas; each is evaluated as `test` is, and has a report
-    # of its own. `corpus` fills in those that it has, such as test_other of LibriSpeech.
+    # of its own. `corpus` fills in those that it has, such as test_other of LibriSpeech; of several corpora,
+    # it logs their files, which can be named here.
     more_tests: str = ""
     # Output units: "auto" for every token of the training manifest and, with train.init_from, every token of
     # that run if its unit is the same; "train" for the manifest's tokens alone; "mandarin" for every toned

@@ -53,6 +53,28 @@ def more_test_manifests(data: DataConfig) -> list[Path]:
     return [Path(path) for text in data.more_tests.split(",") if (path := text.strip())]
 
 
+def refuse_final_files(config: Config) -> None:
+    """Raise a UserError for files of the final evaluation that are wrong, before a corpus is prepared."""
+    data, model = config.data, config.decode.language_model
+    if model not in ("", TRAIN) and not Path(model).exists():
+        raise UserError(
+            f"decode.language_model: expected {TRAIN}, a folder of `asr lm train` or a model's file, "
+            f"received {model}, which does not exist"
+        )
+    found: dict[tuple[str, str], Path] = {}
+    for manifest in more_test_manifests(data):
+        path = manifest.resolve()
+        will_be_made = data.corpus and path.is_relative_to(Path(data.prepared_dir).resolve())
+        if not path.exists() and not will_be_made:
+            raise UserError(f"data.more_tests: expected manifests, received {manifest}, which does not exist")
+        other = found.setdefault((path.parent.name, path.stem), manifest)
+        if other is not manifest:
+            raise UserError(
+                f"data.more_tests: the reports of {other} and {manifest} would be one file; expected "
+                "manifests that differ in their names or their folders' names; rename one, or leave one out"
+            )
+
+
 def refuse_language_model(config: Config, vocabulary: Vocabulary) -> None:
     """Raise a UserError where a run could not be decoded with its language model, before it is trained."""
     wanted = config.decode.language_model
@@ -163,6 +185,7 @@ def _tune(trainer: Trainer, devices: ModelDevices, on_progress: OnProgress) -> N
     best, greedy = tuned.best.edits.rate, tuned.greedy.edits.rate
     rates = f"dev {tuned.token} error rate {best:.2%}, greedy {greedy:.2%}"
     if tuned.settings is None:
+        run.decoder_path.unlink(missing_ok=True)  # that of an earlier session
         logger.warning("%s: worse hanzi than greedy decoding, which is kept (%s)", model, rates)
     else:
         logger.info("%s: lm_weight %g, %s", tuned.path, tuned.best.lm_weight, rates)

@@ -243,9 +243,11 @@ def _read_labels(
 ) -> tuple[Config, Vocabulary]:
     """Return the configuration with its manifests, which are prepared if need be, and their vocabulary."""
     from asr.training.data import make_vocabulary, with_manifests
+    from asr.training.final_evaluation import refuse_final_files
 
     if resumes:
         return config, run.vocabulary()
+    refuse_final_files(config)
     Run.refuse_existing(run.directory)  # the chief creates it after all workers have passed here
     config = _chief_first(engine, lambda: with_manifests(config, observer.on_work))
     return config, make_vocabulary(config)

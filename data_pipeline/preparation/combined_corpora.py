@@ -93,6 +93,15 @@ class JointCorpora:
                 f"{weights.get(name, 1.0) * train_s / total_s:4.0%} of an epoch"
                 for name, (num, train_s) in self.train.items()
             ]
+        if self.train:
+            further = [
+                str(path)
+                for one in self.prepared
+                for name, path in one.manifests.items()
+                if name not in SPLITS
+            ]
+            if further:
+                lines.append(f"  not evaluated; data.more_tests may name them: {', '.join(further)}")
         return [*lines, *(f"  {note.strip()}" for note in self.notes)]
 
 

@@ -14,7 +14,7 @@ from asr.base.work import ignore_progress
 from asr.evaluation.scores import read_json
 from asr.language.ngram.folder import fusion_model
 from asr.runs.run import Run
-from asr.training.final_evaluation import train_run_language_model
+from asr.training.final_evaluation import refuse_final_files, train_run_language_model
 from data_pipeline.manifests.manifest import read_manifest, write_manifest
 
 
@@ -90,16 +90,14 @@ def test_text_that_no_language_model_is_made_of_is_an_error_before_training(sett
 def test_new_run_whose_text_makes_no_language_model_leaves_nothing_behind(tmp_path):
     vocabulary, run = Vocabulary(["ni3", "hao3"]), Run(tmp_path / "run")
     config = load_config("demo", [f"data.train={tmp_path}/train.jsonl", "decode.language_model=train"])
-    for text in ("", "你好"):
-        said = Utterance("a", "a.wav", 1.0, text, ("ni3", "hao3"))
-        write_manifest(tmp_path / "train.jsonl", [said])
-        if text:
-            train_run_language_model(run, config, vocabulary, ignore_progress)
-            fusion_model(run.directory / "lm", vocabulary)
-        else:
-            with pytest.raises(UserError, match="hanzi"):
-                train_run_language_model(run, config, vocabulary, ignore_progress)
-            assert not run.directory.exists()
+    silent = Utterance("a", "a.wav", 1.0, "", ("ni3", "hao3"))
+    write_manifest(tmp_path / "train.jsonl", [silent])
+    with pytest.raises(UserError, match="hanzi"):
+        train_run_language_model(run, config, vocabulary, ignore_progress)
+    assert not run.directory.exists()
+    write_manifest(tmp_path / "train.jsonl", [dataclasses.replace(silent, text="你好")])
+    train_run_language_model(run, config, vocabulary, ignore_progress)
+    fusion_model(run.directory / "lm", vocabulary)
 
 
 def test_run_is_not_made_where_its_text_makes_no_language_model(settings, folder, clips):
@@ -107,6 +105,27 @@ def test_run_is_not_made_where_its_text_makes_no_language_model(settings, folder
     with pytest.raises(UserError, match="hanzi"):
         train(settings(f"data.train={folder}/silent.jsonl", "decode.language_model=train"), name="silent")
     assert not (folder / "runs" / "silent").exists()
+
+
+def test_further_test_sets_whose_reports_would_be_one_file_are_refused(tmp_path):
+    paths = [tmp_path / name / "set" / "test.jsonl" for name in ("a", "b")]
+    for path in paths:
+        path.parent.mkdir(parents=True)
+        path.write_text("")
+    refuse_final_files(load_config("demo", [f"data.more_tests={paths[0]}"]))
+    with pytest.raises(UserError, match=r"a/set/test\.jsonl and .*b/set/test\.jsonl would be one file"):
+        refuse_final_files(load_config("demo", [f"data.more_tests={paths[0]}, {paths[1]}"]))
+
+
+@pytest.mark.parametrize("key", ["decode.language_model", "data.more_tests"])
+def test_missing_file_is_refused_before_a_corpus_is_prepared(key, tmp_path):
+    with pytest.raises(UserError, match=rf"{key}: expected .*gone, which does not exist"):
+        refuse_final_files(load_config("demo", [f"{key}={tmp_path}/gone"]))
+
+
+def test_further_test_set_may_be_one_that_preparation_makes(tmp_path):
+    settings = [f"data.prepared_dir={tmp_path}", f"data.more_tests={tmp_path}/thchs30/test_far.jsonl"]
+    refuse_final_files(load_config("demo", ["data.corpus=thchs30", *settings]))
 
 
 def test_manifest_of_a_further_test_set_is_read_before_training(settings, folder):

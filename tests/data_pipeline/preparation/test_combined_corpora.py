@@ -1,6 +1,7 @@
 """Several corpora become one training set, in which every utterance names its corpus."""
 
 import contextlib
+import dataclasses
 import shutil
 from pathlib import Path
 
@@ -16,11 +17,13 @@ from data_pipeline.doctor.findings import sources_to_examine
 from data_pipeline.manifests.manifest import read_manifest
 from data_pipeline.preparation.combined_corpora import (
     CorpusPart,
+    JointCorpora,
     folder_of,
     parts_of,
     prepare_joint,
     weights_of,
 )
+from data_pipeline.preparation.description import PreparedCorpus
 
 
 def build(folder: Path, sentences: dict[str, str], splits=("train", "dev", "test")) -> Path:
@@ -58,6 +61,16 @@ def test_manifests_hold_all_corpora_under_names_of_their_own(parts, tmp_path):
     assert joint.train == {"one": (2, 1.0), "two": (1, 0.5)}
     shares = joint.lines({"two": 6.0})[-2:]
     assert [line.split()[-4] for line in shares] == ["25%", "75%"]
+
+
+def test_further_test_sets_of_joint_corpora_are_named(tmp_path):
+    one, two = (PreparedCorpus(name, tmp_path / name, {}) for name in ("one", "two"))
+    far = tmp_path / "two" / "test_far.jsonl"
+    two = dataclasses.replace(two, manifests={"test": tmp_path / "two" / "test.jsonl", "test_far": far})
+    joint = JointCorpora(tmp_path, {}, [one, two], {"one": (1, 1.0), "two": (1, 1.0)})
+    assert joint.lines({})[-1] == f"  not evaluated; data.more_tests may name them: {far}"
+    single = JointCorpora(tmp_path, {}, [two])
+    assert not any("not evaluated" in line for line in single.lines({}))
 
 
 def test_all_missing_sources_are_named_before_anything_is_prepared(parts, tmp_path):
