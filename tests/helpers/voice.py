@@ -50,7 +50,6 @@ ALLOWED: list[tuple[str, str, str]] = [
     ("tests/asr/evaluation/test_scores.py", 'first["heard"]', "a key of files that were written before"),
     ("data_pipeline/download/archives.py", "raw.tell()", "a method of Python's files"),
     ("asr/base/download.py", "opened.tell()", "a method of Python's files"),
-    ("asr/base/models/model_file.py", "file.tell()", "a method of Python's files"),
     ("asr/base/download.py", "part.tell()", "a method of Python's files"),
     ("tests/data_pipeline/download/test_archives.py", "fileobj.tell()", "a method of Python's files"),
 ]

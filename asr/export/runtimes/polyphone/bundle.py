@@ -22,6 +22,8 @@ from asr.runs.checkpoint import read_checkpoint, write_weights
 from asr.runs.run import Run
 from asr.transcription.recognizer import cpu_runner
 
+RATE = {"set", "decoder", "unit", "rate", "interval", "utterances"}  # keys of an error rate in the card
+
 logger = logging.getLogger(__name__)
 
 
@@ -90,14 +92,26 @@ def _write_decoder(run: Run, folder: Path) -> None:
         save_settings(folder / DECODER, settings)
 
 
+def _stated(run: Run, key: str) -> list[Any]:
+    """Return a list that a model file states about the run it is from."""
+    stated = json.loads((run.directory / ABOUT).read_text(encoding="utf-8")).get(key)
+    return stated if isinstance(stated, list) else []
+
+
 def _corpora(run: Run) -> list[str]:
     """Return the names of the corpora that the run was trained on, without their folders."""
+    if run.is_model_file:
+        return [str(name) for name in _stated(run, "corpora")]
     corpora = run.config().data.corpus
     return [entry.partition("=")[0].strip() for entry in corpora.split(",") if entry.strip()]
 
 
 def _error_rates(run: Run) -> list[dict[str, Any]]:
     """Return the error rates of the run's evaluations, with their 95 % confidence intervals."""
+    if run.is_model_file:
+        return [
+            rate for rate in _stated(run, "error_rates") if isinstance(rate, dict) and rate.keys() >= RATE
+        ]
     found = []
     for path in sorted(run.directory.glob("report*.json")):
         try:

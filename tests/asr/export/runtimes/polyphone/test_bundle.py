@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers import ROOT
-from helpers.model_files import served
+from helpers.model_files import members_of, served, write_members
 from helpers.processes import LIMIT_S
 from helpers.random_run import trained_recognizer
 
@@ -25,7 +25,7 @@ from asr.cli.main import main, make_parser
 from asr.evaluation.record_files import report_path
 from asr.export import Card, export
 from asr.export.exporting import format_of
-from asr.export.runtimes.polyphone.bundle import _write_decoder
+from asr.export.runtimes.polyphone.bundle import _corpora, _error_rates, _write_decoder
 from asr.runs.checkpoint import read_checkpoint
 from asr.runs.run import Run
 
@@ -231,6 +231,17 @@ def test_model_for_fine_tuning_alone_recognizes_only_where_it_is_named(
     assert main(["serve", "--no-browser", "--port", "0"]) == 2
     assert "fine-tuning alone" in capsys.readouterr().err
     assert Recognizer.load("general").transcribe(clip).text
+
+
+def test_model_file_of_a_model_file_states_the_same_corpora_and_error_rates(tmp_path):
+    rate = {"set": "a/test", "decoder": "greedy", "unit": "syllable", "rate": 0.1, "utterances": 9}
+    rates = [{**rate, "interval": [0.05, 0.15]}, {"set": "b/test"}]
+    members = members_of(corpora=["thchs30"], error_rates=rates)
+    run = Run.open(write_members(tmp_path / "a.polyphone", members))
+    assert _corpora(run) == ["thchs30"]
+    assert _error_rates(run) == rates[:1]
+    run = Run.open(write_members(tmp_path / "b.polyphone", members_of()))
+    assert (_corpora(run), _error_rates(run)) == ([], [])
 
 
 def test_model_file_without_sets_asks_for_them(small, clips, tmp_path, capsys):
