@@ -56,6 +56,7 @@ NOT_RUN = {
     "arecord": "needs a microphone; tests/asr/export/test_recognize.py streams a recording",
     "tensorboard": "serves until it is stopped",
     "asr serve": "serves until it is stopped; tests/asr/cli/test_serve.py does this",
+    "asr transcribe runs/demo recordings/ --out all.jsonl --shard $SLURM": "needs Slurm",
     "asr transcribe https://": "needs a server; tests/asr/export/runtimes/polyphone does this with one",
     "asr record": "serves until it is stopped; tests/end_to_end/test_recorded_in_browser.py does this",
     "asr doctor data/voice": "needs recordings of asr record; test_recorded_in_browser.py has some",
