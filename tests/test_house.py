@@ -14,7 +14,7 @@ MAX_NAMES = 14  # modules, data and folders of one folder
 LIGHT = [
     "asr",
     "asr.base.config",
-    "asr.base.models.named",
+    "asr.base.model_files.named",
     "asr.base.system.lock",
     "asr.base.vocabulary",
     "asr.cli.main",

@@ -22,7 +22,7 @@ from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
 from asr.base.errors import UserError
-from asr.base.models.named import named_folder
+from asr.base.model_files.named import named_folder
 from asr.base.registry import FEATURE_KINDS, NETWORKS, SIZED_NETWORKS
 from asr.base.system.files import is_utf8, read_lines
 from asr.base.text.units import read_units

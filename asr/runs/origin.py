@@ -20,7 +20,7 @@ import numpy.typing as npt
 
 from asr.base.config import Config
 from asr.base.errors import UserError
-from asr.base.models.model_file import ABOUT
+from asr.base.model_files.model_file import ABOUT
 from asr.base.system.files import whole_file, whole_folder
 from asr.base.vocabulary import Vocabulary
 from asr.runs.checkpoint import write_weights

@@ -29,7 +29,7 @@ from pathlib import Path
 from asr.base.config import BEFORE_THEIR_KEYS, Config, dump_config, load_config
 from asr.base.decoder_settings import GENERAL, DecoderSettings, load_settings, save_settings
 from asr.base.errors import UserError
-from asr.base.models.named import default_run, named_folder
+from asr.base.model_files.named import default_run, named_folder
 from asr.base.system.files import read_lines, whole_file
 from asr.base.types import Utterance
 from asr.base.vocabulary import Vocabulary
@@ -78,7 +78,7 @@ class Run:
 
         Args:
             named: a directory, a model file, its address, or `general`; None for `general`, if it recognizes.
-                See `asr.base.models.named`.
+                See `asr.base.model_files.named`.
 
         Raises:
             UserError: the directory contains no run, or the model cannot be used.

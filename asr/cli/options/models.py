@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from asr.base.errors import UserError
-from asr.base.models.named import default_run, has_general, is_named
+from asr.base.model_files.named import default_run, has_general, is_named
 
 RUN_HELP = (
     "a run directory, such as runs/demo, a model file, or its address (default: the model `general`, if this "

@@ -10,7 +10,7 @@ import pytest
 from helpers.servers import LIMIT_S
 from helpers.takes import ask, noise, recording_process, wav_of
 
-from asr.base.models import named
+from asr.base.model_files import named
 from asr.cli.commands.data.record import _next_commands
 from asr.cli.main import main
 from data_pipeline.manifests.manifest import read_manifest

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asr.base.errors import UserError
-from asr.base.models.named import GENERAL, has_general
+from asr.base.model_files.named import GENERAL, has_general
 from asr.base.text.terminal_table import align_columns
 from asr.base.text.wording import counted
 from asr.cli.options.serving import (

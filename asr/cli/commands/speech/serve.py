@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_type_hints
 
 from asr.base.errors import UserError
-from asr.base.models.named import default_run, is_named
+from asr.base.model_files.named import default_run, is_named
 from asr.cli.options.decoder import add_decoder_arguments, decoder_choice
 from asr.cli.options.devices import add_device_arguments, chosen_devices
 from asr.cli.options.models import RUN_HELP

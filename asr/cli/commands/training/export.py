@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asr.base.models.model_file import FORMAT, SUFFIX
+from asr.base.model_files.model_file import FORMAT, SUFFIX
 from asr.base.registry import EXPORT_FORMATS
 from asr.export.exporting import DEFAULT_FORMAT, ParityError, export, format_of
 from asr.export.format import Card
@@ -87,7 +87,7 @@ def export_command(arguments: argparse.Namespace) -> int:
     if exported.folder.is_dir():
         print(f"\n{exported.folder}: written; its README.md says how to use it")
         return 0
-    from asr.base.models.model_file import digest_of
+    from asr.base.model_files.model_file import digest_of
 
     print(
         f"\n{exported.folder}: written, in place of a run; its address, once it is published, is\n"

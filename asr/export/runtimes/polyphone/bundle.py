@@ -13,7 +13,7 @@ import numpy as np
 from asr.base.config import toml_lines
 from asr.base.decoder_settings import GENERAL, save_settings
 from asr.base.errors import UserError
-from asr.base.models.model_file import ABOUT, CARD, CONFIG, DECODER, VERSION, VOCABULARY, digest_of, pack
+from asr.base.model_files.model_file import ABOUT, CARD, CONFIG, DECODER, VERSION, VOCABULARY, digest_of, pack
 from asr.base.system.files import whole_file
 from asr.evaluation.scores import decoder_name, read_json, scores_of
 from asr.export.format import Settings, TrainedModel, Written

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from asr.base.models.model_file import SUFFIX
+from asr.base.model_files.model_file import SUFFIX
 from asr.export.format import EXTRA_ERRORS, Bounds, Format, Settings, TrainedModel, Written
 
 

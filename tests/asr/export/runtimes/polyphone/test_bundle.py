@@ -17,7 +17,7 @@ from helpers.random_run import trained_recognizer
 from asr import Recognizer, evaluate, load_config, resume, train
 from asr.base.decoder_settings import DecoderSettings, save_settings
 from asr.base.errors import UserError
-from asr.base.models import named
+from asr.base.model_files import named
 from asr.base.system.cache import cache_folder
 from asr.cli.commands.data import record
 from asr.cli.commands.speech import serve

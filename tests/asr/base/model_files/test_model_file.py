@@ -14,7 +14,7 @@ from helpers.model_files import CHECKPOINT, members_of, weights_of, write_member
 
 from asr.base.decoder_settings import DecoderSettings, load_settings, save_settings
 from asr.base.errors import UserError
-from asr.base.models.model_file import MAX_TEXT_BYTES, about_of, pack, unpacked
+from asr.base.model_files.model_file import MAX_TEXT_BYTES, about_of, pack, unpacked
 from asr.base.system.cache import cache_folder
 
 

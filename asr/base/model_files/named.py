@@ -3,7 +3,7 @@
 named_folder("runs/demo")
 named_folder("mine.polyphone")
 named_folder("https://example.org/mine.polyphone#sha256=9f86d081...")
-named_folder("general")        # asr/base/models/general.polyphone, if this installation carries it
+named_folder("general")        # asr/base/model_files/general.polyphone, if this installation carries it
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import urllib.parse
 from pathlib import Path
 
 from asr.base.errors import UserError
-from asr.base.models.model_file import SUFFIX, about_of, models_folder, unpacked
+from asr.base.model_files.model_file import SUFFIX, about_of, models_folder, unpacked
 from asr.base.system.lock import exclusive_lock
 
 logger = logging.getLogger(__name__)

@@ -12,8 +12,8 @@ from helpers.model_files import members_of, served, weights_of, write_members
 
 from asr.base.config import load_config
 from asr.base.errors import UserError
-from asr.base.models import named
-from asr.base.models.named import default_run, has_general, is_named, named_folder
+from asr.base.model_files import named
+from asr.base.model_files.named import default_run, has_general, is_named, named_folder
 from asr.runs.run import Run
 
 WEIGHTS = weights_of(kernel=np.arange(60_000, dtype=np.float32))
@@ -150,7 +150,9 @@ def test_file_at_an_address_that_is_no_model_is_an_error():
 
 
 def test_two_processes_download_and_unpack_a_model_once(tmp_path, content):
-    program = "import sys; from asr.base.models.named import named_folder; print(named_folder(sys.argv[1]))"
+    program = (
+        "import sys; from asr.base.model_files.named import named_folder; print(named_folder(sys.argv[1]))"
+    )
     with served({"/small.polyphone": content}) as server:
         address = f"{server.address}/small.polyphone#sha256={hashlib.sha256(content).hexdigest()}"
         command = [sys.executable, "-c", program, address]
