@@ -520,6 +520,13 @@ def pad_waveforms(waveforms: Sequence[Waveform]) -> tuple[Waveform, npt.NDArray[
     return padded, num_samples
 
 
+def encoded(waveform: Waveform, rate_hz: int, container: str, codec: str, **options: object) -> bytes:
+    """Return the contents of an audio file; names and options are those of libsndfile."""
+    file = io.BytesIO()
+    soundfile.write(file, waveform, rate_hz, format=container, subtype=codec, **options)
+    return file.getvalue()
+
+
 def write_wav(path: Path, waveform: Waveform) -> None:
     """Write a waveform as 16 kHz mono 16-bit WAV.
 

@@ -80,6 +80,9 @@ class WeightedBatch(NamedTuple):
     weights: Tensor  # (B,) float32, of the rows' losses
 
 
+TrainingBatch: TypeAlias = Batch | WeightedBatch
+
+
 class Logits(NamedTuple):
     """A model's outputs before the softmax; frames from `num_frames` on are padding."""
 

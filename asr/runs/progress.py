@@ -162,8 +162,8 @@ class Progress:
     @property
     def best_dev_error(self) -> float:
         """Return the lowest dev error rate so far, also of the start; infinity if there is none yet."""
-        start = float("inf") if self.start_error is None else self.start_error
-        return min([start, *(metrics.dev_error for metrics in self.history)])
+        lowest = lowest_error(self.history, self.start_error)
+        return math.inf if lowest is None else lowest.dev_error
 
     @property
     def chosen_epoch(self) -> int:
@@ -263,13 +263,12 @@ def describe_choice(history: Sequence[EpochMetrics], start_error: float | None =
         history: metrics of the finished epochs.
         start_error: see `Progress`.
     """
-    chosen = next((metrics for metrics in history if metrics.epoch == chosen_epoch(history)), None)
+    chosen, best = chosen_error(history), lowest_error(history)
     start = "" if start_error is None else f"{percent(start_error)} on dev"
-    if chosen is None:
+    if chosen is None or best is None:
         return f"the model before training ({start}), as every epoch has more errors" if start else "none"
-    best = best_first(history)[0]
     described = f"epoch {chosen.epoch} ({percent(chosen.dev_error)} on dev)"
-    if best is not chosen:
+    if best != chosen:
         described += f"; best: {best.epoch} ({percent(best.dev_error)})"
     return f"{described}; before training: {start}" if start else described
 

@@ -21,14 +21,14 @@ from typing import TYPE_CHECKING, Any
 from asr.base.config import Config
 from asr.base.errors import UserError
 from asr.base.system.child_process import ChildEndedError, ChildProcess, peak_memory_bytes
-from asr.base.types import Utterance
+from asr.base.types import TrainingBatch, Utterance
 from asr.base.work import OnProgress, ignore_progress
 from asr.model.devices import ONE_DEVICE, Devices
 from asr.training.data import with_manifests
 from asr.training.engine import start_engine
 
 if TYPE_CHECKING:
-    from asr.base.types import Batch, WeightedBatch
+    from asr.base.types import TrainingBatch
     from asr.training.trainer import Trainer
     from data_pipeline.batches.dataset import Dataset
 
@@ -276,7 +276,7 @@ def _lengths(data: Dataset) -> list[int]:
     return [num_samples_at(n, speed) + pause for n, speed, pause in zip(own, speeds, pauses, strict=True)]
 
 
-def _noise_batch(data: Dataset, rows: list[int], lengths: list[int]) -> Batch | WeightedBatch:
+def _noise_batch(data: Dataset, rows: list[int], lengths: list[int]) -> TrainingBatch:
     """Return a batch of noise with the clips' lengths and labels; no recording is read."""
     import numpy as np
 
@@ -288,7 +288,7 @@ def _noise_batch(data: Dataset, rows: list[int], lengths: list[int]) -> Batch | 
     return batch if data.label_weight == 1.0 else data.weighted(batch, rows)
 
 
-def _step(trainer: Trainer, batch: Batch | WeightedBatch) -> float:
+def _step(trainer: Trainer, batch: TrainingBatch) -> float:
     """Train on a batch and return its seconds of audio."""
     from asr.audio.recording import SAMPLE_RATE_HZ
 

@@ -86,7 +86,7 @@ def make_vocabulary(config: Config) -> Vocabulary:
 
     if config.data.vocabulary in TRAINING_TOKENS:
         manifest = Path(config.data.train)
-        own = Vocabulary.of_utterances(training_utterances(config))
+        own = Vocabulary.of_utterances(training_utterances(config, logging.DEBUG))  # `training_data` warns
         if own.is_in_pieces:
             return pieces_beside(manifest, own, config)
         return with_parent_tokens(own, config)
@@ -117,7 +117,7 @@ def pieces_beside(manifest: Path, own: Vocabulary, config: Config) -> Vocabulary
         )
     syllables = set(filter(is_toned, own.tokens)) if own.unit == "mixed" else set()
     if syllables and config.train.init_from and config.data.vocabulary == "auto":
-        syllables.update(filter(is_toned, Run.open(Path(config.train.init_from)).vocabulary().tokens))
+        syllables.update(filter(is_toned, Run.open(config.train.init_from).vocabulary().tokens))
     return Vocabulary.of_pieces(Pieces.load(path), syllables)
 
 

@@ -22,14 +22,18 @@ from data_pipeline.manifests.manifest import read_manifest
 logger = logging.getLogger(__name__)
 
 
-def training_utterances(config: Config) -> list[Utterance]:
+def training_utterances(config: Config, level: int = logging.WARNING) -> list[Utterance]:
     """Return the utterances of `data.train`, and after them those of `data.machine_labelled`.
+
+    Args:
+        config: names the manifests.
+        level: at which it is logged how many are left out.
 
     Raises:
         UserError: a manifest cannot be read, two have the same id, or their labels are of different units.
     """
     own = read_manifest(Path(config.data.train))
-    return [*own, *_machine_labelled(config.data, own)] if config.data.machine_labelled else own
+    return [*own, *_machine_labelled(config.data, own, level)] if config.data.machine_labelled else own
 
 
 def log_machine_labelled(config: Config, utterances: Sequence[Utterance]) -> None:
@@ -47,7 +51,7 @@ def log_machine_labelled(config: Config, utterances: Sequence[Utterance]) -> Non
         )
 
 
-def _machine_labelled(data: DataConfig, own: Sequence[Utterance]) -> Iterator[Utterance]:
+def _machine_labelled(data: DataConfig, own: Sequence[Utterance], level: int) -> Iterator[Utterance]:
     known = _recordings_of_splits(data, own)
     seen = {utterance.id: data.train for utterance in own}
     tokens = _tokens_of(own)
@@ -56,7 +60,8 @@ def _machine_labelled(data: DataConfig, own: Sequence[Utterance]) -> Iterator[Ut
         _expect_unit(_tokens_of(rows), tokens, name, data.train)
         kept = [row for row in rows if _source_of(row) not in known]
         if len(kept) < len(rows):
-            logger.warning(
+            logger.log(
+                level,
                 "%s: %s of %s left out, whose recordings are in train, dev or test",
                 name,
                 f"{len(rows) - len(kept):,}",

@@ -26,7 +26,7 @@ from asr.base.config import Config, dump_config
 from asr.base.errors import UserError
 from asr.base.system.interrupt import Interrupted, StopRequest
 from asr.base.text.wording import percent
-from asr.base.types import Batch, Utterance, WeightedBatch
+from asr.base.types import TrainingBatch, Utterance
 from asr.base.vocabulary import Vocabulary
 from asr.ctc.greedy import labels_of
 from asr.evaluation.errors.metrics import total_edits
@@ -88,7 +88,7 @@ class TrainingData(Protocol):
         fits: Any,
         own_rows: Callable[[Sequence[int]], list[int]],
         first_batch: int = 0,
-    ) -> tuple[list[list[int]], Iterator[Batch | WeightedBatch]]:
+    ) -> tuple[list[list[int]], Iterator[TrainingBatch]]:
         """Return the rows of each batch, and the batches with only those rows that this process reads."""
 
 
@@ -248,7 +248,7 @@ class Trainer:
                 return False
         return True
 
-    def train_step(self, batch: Batch | WeightedBatch, num_rows: int) -> StepResult:
+    def train_step(self, batch: TrainingBatch, num_rows: int) -> StepResult:
         """Update the weights once.
 
         Args:
@@ -257,7 +257,7 @@ class Trainer:
         """
         return self._compiled_step(batch, num_rows)
 
-    def _train_batch(self, rows: Sequence[Utterance], batch: Batch | WeightedBatch) -> EpochSoFar:
+    def _train_batch(self, rows: Sequence[Utterance], batch: TrainingBatch) -> EpochSoFar:
         """Train on a batch, report its metrics, and return the epoch including it."""
         step = self.progress.step + 1
         self.callbacks.batch_begin(self.progress.epoch.batches)
@@ -461,6 +461,6 @@ class Trainer:
             self.vocabulary.phone_ids() if self.config.model.intermediate_units == "phones" else (),
         )
 
-    def _epoch(self, epoch: int, first_batch: int) -> tuple[list[list[int]], Iterator[Batch | WeightedBatch]]:
+    def _epoch(self, epoch: int, first_batch: int) -> tuple[list[list[int]], Iterator[TrainingBatch]]:
         seed = self.config.train.seed
         return self.train_data.epoch(epoch, seed, self.model.fits, self.engine.own_rows, first_batch)

@@ -17,7 +17,7 @@ import numpy.typing as npt
 import soundfile
 import soxr
 
-from asr.audio.recording import INT16_SCALE, SAMPLE_RATE_HZ, Waveform, to_int16
+from asr.audio.recording import INT16_SCALE, SAMPLE_RATE_HZ, Waveform, encoded, to_int16
 
 TELEPHONE_HZ = 8000
 TELEPHONE_BAND_HZ = (300.0, 3400.0)
@@ -88,12 +88,9 @@ def through_opus(waveform: Waveform, rng: np.random.Generator) -> tuple[Waveform
 
 def _coded(waveform: Waveform, container: str, codec: str, **options: object) -> tuple[Waveform, float]:
     """Return a clip encoded and decoded, and the rate in kbit/s."""
-    file = io.BytesIO()
-    soundfile.write(file, waveform, SAMPLE_RATE_HZ, format=container, subtype=codec, **options)
-    num_bits = 8 * len(file.getvalue())
-    file.seek(0)
-    decoded, _ = soundfile.read(file, dtype="int16")
-    return decoded, num_bits * SAMPLE_RATE_HZ / len(waveform) / 1000
+    content = encoded(waveform, SAMPLE_RATE_HZ, container, codec, **options)
+    decoded, _ = soundfile.read(io.BytesIO(content), dtype="int16")
+    return decoded, 8 * len(content) * SAMPLE_RATE_HZ / len(waveform) / 1000
 
 
 CHANNELS: tuple[Channel, ...] = (through_telephone, through_mp3, through_opus)

@@ -17,7 +17,7 @@ import tensorflow as tf
 from asr.audio.recording import SAMPLE_RATE_HZ, Waveform, read_audio
 from asr.base.config import AugmentConfig
 from asr.base.errors import UserError
-from asr.base.types import Batch, Utterance, WeightedBatch
+from asr.base.types import Batch, TrainingBatch, Utterance, WeightedBatch
 from asr.base.vocabulary import Vocabulary
 from data_pipeline.augment.augmenter import (
     Augmenter,
@@ -148,7 +148,7 @@ class Dataset:
         fits: Callable[[int, list[int]], bool],
         own_rows: Callable[[Sequence[int]], list[int]] = list,
         first_batch: int = 0,
-    ) -> tuple[list[list[int]], Iterator[Batch | WeightedBatch]]:
+    ) -> tuple[list[list[int]], Iterator[TrainingBatch]]:
         """Return the rows of each batch, and the batches, of one epoch of training.
 
         Args:

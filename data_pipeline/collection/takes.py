@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-import io
 import json
 import logging
 import threading
@@ -25,8 +24,8 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import soundfile
 
+from asr.audio.recording import encoded
 from asr.base.errors import UserError
 from asr.base.system.files import cannot_write, flush, whole_file
 from asr.base.system.lock import exclusive_lock
@@ -202,14 +201,13 @@ class Takes:
             UserError: it cannot be written; an earlier take remains.
         """
         key = (speaker, prompt.id)
-        encoded = io.BytesIO()
-        soundfile.write(encoded, samples, rate_hz, format="FLAC", subtype="PCM_16")
+        content = encoded(samples, rate_hz, "FLAC", "PCM_16")
         with self._lock:
             number = self._counts.get(key, 0) + 1
             audio = Path(AUDIO, speaker, f"{prompt.id}-{number}.flac")
             self._make_folder(speaker)
             with whole_file(self.folder / audio, "recording") as file:
-                file.write(encoded.getbuffer())
+                file.write(content)
             duration_s = len(samples) / rate_hz
             sentence = prompt.text, prompt.tokens
             take = Take(speaker, prompt.id, audio.as_posix(), duration_s, *sentence, tuple(problems))

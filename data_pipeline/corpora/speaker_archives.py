@@ -6,11 +6,12 @@ import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
+from asr.base.download import NoRoomError
 from asr.base.errors import UserError
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.layout import corpus_folder, files_below
 from data_pipeline.corpora.matching import Clip, lines_of_table, match, require_recordings
-from data_pipeline.download.archives import NoRoomError, unpack_into
+from data_pipeline.download.archives import unpack_into
 from data_pipeline.manifests.left_out import Partition, partition
 from data_pipeline.types import SPLITS, CorpusReading, LeftOut
 from data_pipeline.work import in_threads

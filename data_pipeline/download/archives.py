@@ -20,7 +20,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO
 
-from asr.base.download import NoRoomError as NoRoomError
 from asr.base.download import require_room
 from asr.base.errors import UserError
 from asr.base.system.files import cannot_write, whole_file
@@ -60,7 +59,7 @@ def unpack(archive: Path, folder: Path, on_progress: OnProgress = ignore_progres
         UserError: the archive is damaged, unsafe, does not fit, or has a file that would replace another
             one; the folder is unchanged.
     """
-    hidden = folder / f".{archive.name}.unpacking"
+    hidden = _hidden_folder(archive, folder)
     try:
         if hidden.exists():
             shutil.rmtree(hidden)  # left by a process that was killed
@@ -88,6 +87,15 @@ def is_unpacked(archive: Path, folder: Path) -> bool:
         return unchanged and all(os.path.lexists(folder / name) for name in record["content"])
     except (OSError, ValueError, TypeError, KeyError):
         return False
+
+
+def was_begun(archive: Path, folder: Path) -> bool:
+    """Return whether an archive was unpacked, or its unpacking was interrupted."""
+    return _record_path(archive, folder).exists() or _hidden_folder(archive, folder).exists()
+
+
+def _hidden_folder(archive: Path, folder: Path) -> Path:
+    return folder / f".{archive.name}.unpacking"
 
 
 def _record_path(archive: Path, folder: Path) -> Path:

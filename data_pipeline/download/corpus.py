@@ -9,7 +9,7 @@ import logging
 import shlex
 from pathlib import Path
 
-from asr.base.download import require_room
+from asr.base.download import DEFAULT_RETRIES, RetryPolicy, require_room
 from asr.base.errors import UserError
 from asr.base.system.lock import exclusive_lock
 from asr.base.text.wording import file_size
@@ -20,7 +20,7 @@ from data_pipeline.download.archives import (
     is_unpacked,
     unpack,
 )
-from data_pipeline.download.fetch import DEFAULT_RETRIES, RetryPolicy, at_mirror, fetch, file_name, set_aside
+from data_pipeline.download.fetch import at_mirror, fetch, file_name, set_aside
 from data_pipeline.types import Archive, Corpus
 
 logger = logging.getLogger(__name__)

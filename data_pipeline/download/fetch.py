@@ -7,9 +7,7 @@ import urllib.parse
 from pathlib import Path
 
 from asr.base import download
-from asr.base.download import DEFAULT_RETRIES as DEFAULT_RETRIES
-from asr.base.download import PublishedFile
-from asr.base.download import RetryPolicy as RetryPolicy
+from asr.base.download import DEFAULT_RETRIES, PublishedFile, RetryPolicy
 from asr.base.errors import UserError
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.types import Archive

@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 
-from asr.base.text.hanzi_text import HANZI
+from asr.base.text.hanzi_text import ONE_HANZI
 
-LATIN, HANZI_CHAR = re.compile("[A-Za-z]"), re.compile(f"[{HANZI}]")
+LATIN = re.compile("[A-Za-z]")
 INITIALS = re.compile(r"\b(?:[A-Z]\.){2,}")  # U.S.
 BEFORE = (
     (re.compile(r"(?<![\w)\]])-(?=1,\d{3})"), "negative "),
@@ -33,7 +33,7 @@ HALF_OF_DAY = re.compile(r"(?<=[a-z] )([AP])M\b")  # behind the words of a numbe
 
 def is_english(text: str) -> bool:
     """Return whether a text has Latin letters, and no hanzi."""
-    return bool(LATIN.search(text)) and not HANZI_CHAR.search(text)
+    return bool(LATIN.search(text)) and not ONE_HANZI.search(text)
 
 
 def has_abbreviations(text: str) -> bool:

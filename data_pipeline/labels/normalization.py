@@ -70,7 +70,7 @@ class Normalizer:
             return text
 
 
-def is_short(text: str) -> bool:
+def has_short_forms(text: str) -> bool:
     """Return whether a text has numbers or abbreviations, which are not written as they are read."""
     return has_numbers(text) or has_abbreviations(text)
 

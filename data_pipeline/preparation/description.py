@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from asr.base.errors import UserError
-from asr.base.system.files import whole_file
+from asr.base.system.files import sha256_of, whole_file
 from asr.base.text.pieces import Pieces
 from asr.base.text.wording import counted, duration
 from asr.base.types import Utterance
@@ -47,7 +46,7 @@ class LabelsDescription:
     @classmethod
     def of(cls, tones: str, table: Path | None) -> LabelsDescription:
         """Return the description of labels made now, with a user's table if there is one."""
-        return cls(tones=tones, readings=hashlib.sha256(table.read_bytes()).hexdigest() if table else "")
+        return cls(tones=tones, readings=sha256_of(table).hex() if table else "")
 
     def as_json(self) -> dict[str, Any]:
         """Return the description for JSON; `of_json` reads it."""

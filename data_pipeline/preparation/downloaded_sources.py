@@ -16,7 +16,7 @@ from asr.base.errors import UserError
 from asr.base.text.wording import file_size
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora import find_corpus
-from data_pipeline.download.archives import is_unpacked
+from data_pipeline.download.archives import is_unpacked, was_begun
 from data_pipeline.download.corpus import download_corpus
 from data_pipeline.download.fetch import file_name
 from data_pipeline.preparation.combined_corpora import CorpusPart
@@ -91,15 +91,13 @@ def _is_missing(part: CorpusPart, corpus: Corpus, target: Path) -> bool:
         return not folder.exists()
     names = [file_name(archive) for archive in corpus.archives]
     unpacked = [is_unpacked(folder / name, folder) for name in names]
-    has_others = any(not path.name.startswith((".", *names)) for path in folder.iterdir())
-    if not has_others:
-        return not all(unpacked)
-    # archives next to other files were unpacked by hand, unless a record of our unpacking is there
-    has_record = any(
-        folder.joinpath(f".{name}.unpack{end}").exists() for name in names for end in ("ed", "ing")
-    )
-    is_begun = any(unpacked) or bool(_downloaded(corpus, folder))
-    return has_record and is_begun and not all(unpacked)
+    if all(unpacked):
+        return False
+    if all(path.name.startswith((".", *names)) for path in folder.iterdir()):
+        return True
+    # archives next to other files were unpacked by hand, unless unpacking was begun here
+    was_begun_here = any(was_begun(folder / name, folder) for name in names)
+    return was_begun_here and (any(unpacked) or bool(_downloaded(corpus, folder)))
 
 
 def _downloaded(corpus: Corpus, folder: Path) -> list[Path]:

@@ -14,7 +14,7 @@ from asr.base.text.latin import with_spoken_digits
 from asr.base.text.units import MANDARIN_UNITS, MIXED_WORDS, Unit
 from data_pipeline.labels.errors import UnlabelledError
 from data_pipeline.labels.from_text import CAN_BE_NORMALIZED, ReadingPolicy, label, label_all
-from data_pipeline.labels.normalization import Normalizer, is_short
+from data_pipeline.labels.normalization import Normalizer, has_short_forms
 from data_pipeline.labels.readings.tones import Tones
 from data_pipeline.labels.readings.user_table import UserTable
 from data_pipeline.labels.syllable_spelling import syllables_of
@@ -113,7 +113,7 @@ class Labeller:
             texts = {one.text: spoken_digits(one.text) for one in to_read}
             if self.normalizer is not None:
                 texts = {
-                    text: self.normalizer(spoken) if is_short(spoken) else spoken
+                    text: self.normalizer(spoken) if has_short_forms(spoken) else spoken
                     for text, spoken in texts.items()
                 }
             labels = label_all(list(texts.values()), self.units, self.policy)

@@ -36,7 +36,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from asr.base.errors import UserError
-from asr.base.system.files import whole_file, whole_folder
+from asr.base.system.files import sha256_of, whole_file, whole_folder
 from asr.base.system.lock import exclusive_lock
 from asr.base.text.pieces import UNITS_MODEL
 from asr.base.text.wording import file_size
@@ -82,8 +82,7 @@ def digest_of(path: Path) -> str:
         UserError: it cannot be read.
     """
     try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+        return sha256_of(path).hex()
     except OSError as error:
         raise UserError(f"{path}: cannot read this model file ({error.strerror})") from None
 

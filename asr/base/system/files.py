@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
@@ -37,6 +38,12 @@ def read_lines(path: Path, what: str) -> list[str]:
     except UnicodeDecodeError:
         raise UserError(f"{path}: not UTF-8 text; save it as UTF-8") from None
     return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+
+
+def sha256_of(path: Path) -> bytes:
+    """Return the SHA-256 of a file's contents; raise an OSError if it cannot be read."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").digest()
 
 
 @contextlib.contextmanager

@@ -47,8 +47,8 @@ LETTER = "[A-Za-zＡ-Ｚａ-ｚ]"
 DIGITS = "零一二三四五六七八九"
 # a sign behind digits may belong to them: USB3.0
 BEHIND_LETTERS = re.compile(rf"(?<={LETTER})-?(\d++)(?!\s?[.:,/~^×]\s?\d|\s?[%‰°])")
-UNITS = "kg|[kcm]?m|ml|kw|km/h|kb|mb|gb|hz"  # of measurement: 5kg is not five, K, G; but 5g is a network
-BEFORE_LETTERS = re.compile(rf"(?<![\d.:,/])(\d)(?={LETTER})(?!(?:{UNITS})(?!{LETTER}))")
+MEASURES = "kg|[kcm]?m|ml|kw|km/h|kb|mb|gb|hz"  # of measurement: 5kg is not five, K, G; but 5g is a network
+BEFORE_LETTERS = re.compile(rf"(?<![\d.:,/])(\d)(?={LETTER})(?!(?:{MEASURES})(?!{LETTER}))")
 
 
 def said_in_latin(words: Sequence[str], readings: LatinReadings | None = None) -> tuple[str, ...]:

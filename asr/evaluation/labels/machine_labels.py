@@ -19,9 +19,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from asr.audio.recording import SAMPLE_RATE_HZ, Waveform, audio_duration_s, write_wav
+from asr.audio.recording import SAMPLE_RATE_HZ, audio_duration_s, encoded
 from asr.base.errors import UserError
-from asr.base.system.files import cannot_write, is_utf8
+from asr.base.system.files import is_utf8, whole_file
 from asr.base.text.wording import duration
 from asr.base.types import MachineLabel, Utterance
 from asr.base.version import __version__
@@ -116,7 +116,7 @@ class Labelled:
 
 
 @dataclass(frozen=True)
-class Labeller:
+class MachineLabeller:
     """The model that labels recordings, and how sure it must be.
 
     Attributes:
@@ -219,7 +219,8 @@ class Labeller:
             one = f"{name}-{round(1000 * segment.start_s)}"
             begin, end = (round(1000 * sample / SAMPLE_RATE_HZ) for sample in span)
             wav = folder / f"{file_name(f'{name}-{begin}-{end}')}.wav"
-            _write_whole(wav, samples)
+            with whole_file(wav, "recording") as file:  # an earlier round may have the same one
+                file.write(encoded(samples, SAMPLE_RATE_HZ, "WAV", "PCM_16"))
             label = dataclasses.replace(
                 made_by, confidence=round(confidence, 4), begin_s=round(span[0] / SAMPLE_RATE_HZ, 4)
             )
@@ -231,17 +232,6 @@ class Labeller:
         model = origin.files[0].stem if origin else ""
         today = datetime.datetime.now(datetime.UTC).date().isoformat()
         return MachineLabel(str(self.run), model, __version__, today, 0.0, str(source))
-
-
-def _write_whole(wav: Path, samples: Waveform) -> None:
-    """Write a recording that gets its name once it is complete; an earlier round may have the same one."""
-    unfinished = wav.with_name(f".{wav.name}")
-    try:
-        wav.parent.mkdir(parents=True, exist_ok=True)
-        write_wav(unfinished, samples)
-        unfinished.replace(wav)
-    except OSError as error:
-        raise cannot_write(wav.parent, "folder of recordings", error) from None
 
 
 def _number_and_duration(segments: Sequence[JudgedSegment]) -> tuple[str, str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import zipfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -14,7 +13,7 @@ import numpy.typing as npt
 
 from asr.base.errors import UserError
 from asr.base.system.cache import cached_array
-from asr.base.system.files import whole_file
+from asr.base.system.files import sha256_of, whole_file
 from asr.language.hanzi.dictionary import Chosen, Dictionary, Trie
 from asr.language.ngram.model import NGramModel, NGrams, begins_of, tables_over
 
@@ -73,7 +72,7 @@ def unpack(path: Path) -> tuple[NGramModel, Dictionary]:
         words = _lines(arrays["words"])
         counts = [len(arrays[f"probs_{order}"]) for order in _orders(arrays)]
         memory = cached_array(
-            f"hanzi-{hashlib.sha256(path.read_bytes()).hexdigest()[:16]}",
+            f"hanzi-{sha256_of(path).hex()[:16]}",
             begins_of(counts)[-1],
             lambda: NGramModel.of_ngrams(words, _ngrams(arrays, len(words))).tables.memory,
         )

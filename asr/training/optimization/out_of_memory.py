@@ -17,7 +17,7 @@ from asr.audio.recording import SAMPLE_RATE_HZ
 from asr.base.config import TrainConfig
 from asr.base.errors import UserError
 from asr.base.text.wording import counted
-from asr.base.types import Batch, Utterance, WeightedBatch
+from asr.base.types import TrainingBatch, Utterance
 
 # a full disk and too many open files are ResourceExhausted as well; a copy to a full GPU is Internal
 _MEMORY_MESSAGE = re.compile(
@@ -31,7 +31,7 @@ _ERRORS = (tf.errors.ResourceExhaustedError, tf.errors.InternalError, tf.errors.
 
 @contextlib.contextmanager
 def memory_errors_as_user_errors(
-    utterances: Sequence[Utterance], batch: Batch | WeightedBatch, config: TrainConfig, num_devices: int = 1
+    utterances: Sequence[Utterance], batch: TrainingBatch, config: TrainConfig, num_devices: int = 1
 ) -> Iterator[None]:
     """Turn out-of-memory errors of work on a batch into a UserError.
 
@@ -68,7 +68,7 @@ def device_of(message: str) -> str:
 def _message(
     cause: str,
     utterances: Sequence[Utterance],
-    batch: Batch | WeightedBatch,
+    batch: TrainingBatch,
     config: TrainConfig,
     num_devices: int,
 ) -> str:

@@ -9,7 +9,7 @@ import numpy as np
 import tensorflow as tf
 
 from asr.base.config import TrainConfig
-from asr.base.types import Batch, Tensor, WeightedBatch
+from asr.base.types import Tensor, TrainingBatch
 from asr.ctc.greedy import BestPath
 from asr.model.acoustic_model import AcousticModel
 from asr.model.tensorflow_runner import BATCH_SIGNATURE
@@ -26,7 +26,7 @@ class StepResult(NamedTuple):
     gradient_norm: Tensor  # () before clipping
 
 
-Step: TypeAlias = Callable[[Batch | WeightedBatch, int], StepResult]
+Step: TypeAlias = Callable[[TrainingBatch, int], StepResult]
 
 
 def make_step(
@@ -60,7 +60,7 @@ def make_step(
     signature = [*BATCH_SIGNATURE, *[tf.TensorSpec((None,), tf.float32)] * (config.label_weight != 1.0)]
     compiled = engine.train_step(model, optimizer, objective, clipped, signature, config.accumulate)
 
-    def step(batch: Batch | WeightedBatch, num_rows: int) -> StepResult:
+    def step(batch: TrainingBatch, num_rows: int) -> StepResult:
         return StepResult(*compiled(tf.constant(num_rows), *batch))
 
     return step
@@ -79,7 +79,7 @@ def clip(gradients: Sequence[Tensor | None], max_norm: Tensor) -> tuple[list[Ten
     return clipped
 
 
-def reference_labels(batch: Batch | WeightedBatch) -> list[list[int]]:
+def reference_labels(batch: TrainingBatch) -> list[list[int]]:
     """Return each row's labels, without padding."""
     labels, num_labels = np.asarray(batch.labels), np.asarray(batch.num_labels)
     return [row[:length].tolist() for row, length in zip(labels, num_labels, strict=True)]

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from asr.base.errors import UserError
-from asr.base.system.files import cannot_write
+from asr.base.system.files import cannot_write, sha256_of
 from asr.base.system.lock import lock_file
 from asr.base.text.wording import counted
 from asr.base.version import __version__
@@ -198,8 +198,8 @@ def model_digest(files: Sequence[Path], settings: str = "") -> str:
     """Return a checksum of the contents of a model's files and of its decoder's settings."""
     total = hashlib.sha256(settings.encode())
     for path in files:
-        with contextlib.suppress(OSError), path.open("rb") as file:  # loading it reports why
-            total.update(hashlib.file_digest(file, "sha256").digest())
+        with contextlib.suppress(OSError):  # loading it reports why
+            total.update(sha256_of(path))
     return total.hexdigest()
 
 

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from asr.base.errors import UserError
-from asr.base.system.files import read_lines, whole_file
+from asr.base.system.files import read_lines, sha256_of, whole_file
 from asr.base.text.wording import counted, listed
 from asr.transcription.formats import CSV_COLUMNS, ListFormat
 from asr.transcription.recognizer import file_chunks
@@ -99,7 +99,7 @@ class ShardInfo:
         for source in sources:
             size = source.stat().st_size if source.is_file() else 0
             recordings.update(f"{source}\0{size}\0".encode(errors="backslashreplace"))
-        return cls(recordings.hexdigest(), model, format_name, _digest(path))
+        return cls(recordings.hexdigest(), model, format_name, sha256_of(path).hex())
 
     @classmethod
     def read(cls, path: Path) -> ShardInfo:
@@ -113,7 +113,7 @@ class ShardInfo:
             info = cls(**json.loads("\n".join(read_lines(about, "description of a shard"))))
         except (ValueError, TypeError):
             raise UserError(f"{about}: damaged; run this job again") from None
-        if info.results != _digest(path):
+        if info.results != sha256_of(path).hex():
             raise UserError(f"{path}: changed since it was written; run this job again")
         return info
 
@@ -178,8 +178,3 @@ def _shards_beside(out: Path) -> list[Shard]:
             f"{out}: expected shards beside it, such as {example}, found {others if counts else 'none'}"
         )
     return [Shard(number, counts[0]) for number in range(1, counts[0] + 1)]
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
 import itertools
 import os
 from collections.abc import Iterator, Sequence
@@ -12,9 +11,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Literal, TypeAlias
 
-import soundfile
-
-from asr.audio.recording import SAMPLE_RATE_HZ, Waveform, audio_header
+from asr.audio.recording import SAMPLE_RATE_HZ, Waveform, audio_header, encoded
 from asr.base.errors import UserError
 from asr.base.system.child_process import ChildEndedError, ChildProcess, Inbox
 from asr.base.system.files import whole_file
@@ -141,8 +138,6 @@ def _serve(requests: Iterator[Clip], model: Path, container: Container) -> Itera
 
 
 def _write(path: Path, waveform: Waveform, container: Container) -> None:
-    kind, subtype = ENCODINGS[container]
-    encoded = io.BytesIO()
-    soundfile.write(encoded, waveform, SAMPLE_RATE_HZ, format=kind, subtype=subtype)
+    content = encoded(waveform, SAMPLE_RATE_HZ, *ENCODINGS[container])
     with whole_file(path, "recording") as file:
-        file.write(encoded.getbuffer())
+        file.write(content)

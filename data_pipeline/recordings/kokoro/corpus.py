@@ -21,7 +21,7 @@ from pathlib import Path
 import numpy as np
 
 from asr.base.errors import UserError
-from asr.base.system.files import whole_file
+from asr.base.system.files import sha256_of, whole_file
 from asr.base.system.lock import exclusive_lock
 from asr.base.text.wording import duration
 from asr.base.types import Utterance
@@ -155,8 +155,7 @@ def _digest(paths: Iterable[Path]) -> str:
     digest = hashlib.sha256()
     for path in paths:
         try:
-            with path.open("rb") as file:
-                digest.update(hashlib.file_digest(file, "sha256").digest())
+            digest.update(sha256_of(path))
         except OSError as error:
             raise UserError(f"{path}: cannot read this file ({error.strerror})") from None
     return digest.hexdigest()

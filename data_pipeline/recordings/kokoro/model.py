@@ -33,7 +33,7 @@ class UnusableSpeechError(UserError):
 
 
 class KokoroModel:
-    """Says symbols in a style, on one core.
+    """Kokoro's network, which says symbols in a style, on one core.
 
     Args:
         path: of the ONNX file, with or without quantization.

@@ -132,6 +132,7 @@ def test_one_command_trains_on_both_with_a_weight_and_resumes(clip_config, sets,
     assert main(["train", str(clip_config), "--name", "both", *words]) == 0
     assert "labelled by a model: 8 utterances" in caplog.text
     assert "whose loss counts 0.5 times" in caplog.text
+    assert caplog.text.count("4 of 12 utterances left out") == 1
     run = Run.open(tmp_path / "both")
     assert sum(run.token_counts().values()) == sum(len(clip.tokens) for clip in [*clips[:2], *clips[4:]])
     assert main(["train", str(tmp_path / "both"), "--resume", "--set", "train.epochs=2"]) == 0

@@ -20,12 +20,13 @@ import pytest
 from helpers import ROOT
 from helpers.processes import LIMIT_S
 
+from asr.base.download import RetryPolicy
 from asr.base.errors import UserError
 from asr.cli.commands.data.download import download_command
 from asr.cli.main import main
 from data_pipeline.corpora import CORPORA
 from data_pipeline.download.corpus import download_corpus
-from data_pipeline.download.fetch import RetryPolicy, at_mirror, fetch
+from data_pipeline.download.fetch import at_mirror, fetch
 from data_pipeline.types import Archive, Corpus, CorpusReading
 
 CONTENT = random.Random(1).randbytes(300_000)

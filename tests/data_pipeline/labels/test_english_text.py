@@ -2,7 +2,7 @@ import pytest
 
 from data_pipeline.labels.english_text import has_abbreviations, is_english
 from data_pipeline.labels.from_text import label
-from data_pipeline.labels.normalization import Normalizer, is_short
+from data_pipeline.labels.normalization import Normalizer, has_short_forms
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +38,7 @@ def normalizer():
     ],
 )
 def test_english_is_written_as_it_is_spoken(written, spoken, normalizer):
-    assert is_short(written)
+    assert has_short_forms(written)
     assert " ".join(label(normalizer(written), "words")) == spoken
 
 
@@ -50,7 +50,7 @@ def test_text_that_the_rules_do_not_know_stays_as_it_is(text, normalizer):
 
 
 def test_text_without_numbers_and_abbreviations_needs_no_rules():
-    assert not is_short("I am here. It isn't late, Miss Lee")
+    assert not has_short_forms("I am here. It isn't late, Miss Lee")
 
 
 @pytest.mark.parametrize("text", ["我有3个", "T恤3号", "123", "50%"])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from asr.base.errors import UserError
 from asr.base.system.files import whole_file
-from asr.cli.options.models import RUN_HELP, run_and_rest
+from asr.cli.options.run import RUN_HELP, run_and_rest
 from asr.cli.progress_bars import ProgressBars
 from asr.transcription.formats import SUFFIXES, TimeFormat, format_words
 

@@ -80,13 +80,13 @@ def label_command(arguments: argparse.Namespace) -> int:
             f"{dev}: no such manifest, which calibrates the confidence; name labelled recordings with --dev"
         )
     choice = decoder_choice(arguments, run)
-    from asr.evaluation.labels.machine_labels import Labeller
+    from asr.evaluation.labels.machine_labels import MachineLabeller
     from asr.transcription.recognizer import Recognizer
 
     with ProgressBars() as bars:
         recognizer = Recognizer.of_choice(run, choice, chosen_devices(arguments), bars)
     calibrated = _calibrated(recognizer, dev)
-    labeller = Labeller(recognizer, calibrated, run.directory, arguments.min_confidence)
+    labeller = MachineLabeller(recognizer, calibrated, run.directory, arguments.min_confidence)
     with ProgressBars(delay_s=0.0) as bars:
         labelled = labeller.label(sources, arguments.out, bars)
     _print(labelled)

@@ -13,7 +13,7 @@ from asr.base.errors import UserError
 from asr.base.model_files.named import default_run, is_named
 from asr.cli.options.decoder import add_decoder_arguments, decoder_choice
 from asr.cli.options.devices import add_device_arguments, chosen_devices
-from asr.cli.options.models import RUN_HELP
+from asr.cli.options.run import RUN_HELP
 from asr.cli.options.serving import (
     add_address_arguments,
     add_certificate_arguments,

@@ -15,7 +15,7 @@ from asr.base.errors import UserError
 from asr.cli.commands import EXIT_MISTAKE
 from asr.cli.options.decoder import add_decoder_arguments, decoder_choice
 from asr.cli.options.devices import add_device_arguments, add_stages_argument, chosen_devices
-from asr.cli.options.models import RUN_HELP, run_and_rest
+from asr.cli.options.run import RUN_HELP, run_and_rest
 from asr.cli.progress_bars import ProgressBars
 from asr.model.devices import STAGES
 from asr.transcription.formats import FORMATS, Format, is_timed

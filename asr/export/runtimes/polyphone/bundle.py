@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import json
 import logging
 from pathlib import Path
@@ -48,7 +47,7 @@ def write_bundle(trained: TrainedModel, folder: Path, settings: Settings) -> Wri
         "corpora": _corpora(run),
         "num_parameters": int(sum(array.size for array in weights.values())),
         "error_rates": _error_rates(run),
-        "weights_sha256": hashlib.sha256(stored.read_bytes()).hexdigest(),
+        "weights_sha256": digest_of(stored),
     }
     return Written([stored.relative_to(folder).as_posix()], about)
 

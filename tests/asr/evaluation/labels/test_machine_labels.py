@@ -9,7 +9,7 @@ from asr.base.errors import UserError
 from asr.base.version import __version__
 from asr.ctc.confidence import Calibration
 from asr.evaluation.labels.calibrated_confidence import CalibratedConfidence
-from asr.evaluation.labels.machine_labels import AUDIO, LIMITS, NO_SPEECH, Labeller
+from asr.evaluation.labels.machine_labels import AUDIO, LIMITS, NO_SPEECH, MachineLabeller
 from asr.transcription import recognizer as recognizer_module
 from asr.transcription.recognizer import Recognizer
 from data_pipeline.manifests.manifest import read_manifest
@@ -37,7 +37,7 @@ def folder(clips, tmp_path_factory):
 
 
 def labelled(recognizer, folder, out, min_confidence):
-    labeller = Labeller(recognizer, MEAN_CONFIDENCE, folder / "run", min_confidence)
+    labeller = MachineLabeller(recognizer, MEAN_CONFIDENCE, folder / "run", min_confidence)
     return labeller.label(sorted(folder.glob("*.wav")), out)
 
 
@@ -66,7 +66,7 @@ def test_a_round_that_cuts_otherwise_keeps_the_recordings_of_the_one_before(ever
     before = {row.audio_path: read_audio(row.audio_path) for row in everything.utterances}
     transcript = recognizer.transcribe(folder / "long.wav")
     longer = tuple(dataclasses.replace(segment, end_s=segment.end_s + 0.1) for segment in transcript.segments)
-    labeller = Labeller(recognizer, MEAN_CONFIDENCE, folder / "run", 0.0)
+    labeller = MachineLabeller(recognizer, MEAN_CONFIDENCE, folder / "run", 0.0)
     again = labeller._of_recording(
         folder / "long.wav",
         dataclasses.replace(transcript, segments=longer),
@@ -128,7 +128,7 @@ def test_where_nothing_is_kept_another_limit_needs_no_second_recognition(
 
 
 def test_standard_input_and_its_own_manifest_are_refused(recognizer, folder, tmp_path):
-    labeller = Labeller(recognizer, MEAN_CONFIDENCE, folder / "run")
+    labeller = MachineLabeller(recognizer, MEAN_CONFIDENCE, folder / "run")
     with pytest.raises(UserError, match="standard input cannot be labelled"):
         labeller.label([folder / "-", *map(type(folder), ["-"])], tmp_path / "a.jsonl")
     with pytest.raises(UserError, match="is one of the recordings"):

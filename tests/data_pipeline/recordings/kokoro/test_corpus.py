@@ -130,7 +130,7 @@ def end(work):
 out, model, voices, text = sys.argv[1:]
 settings = KokoroSettings(Path(model), Path(voices), [text])
 try:
-    synthesize_by_kokoro(Path(out), settings, num_utterances=12, on_progress=end)
+    synthesize_by_kokoro(Path(out), settings, num_utterances={number}, on_progress=end)
 except UserError as error:
     sys.exit(str(error))
 """
@@ -138,10 +138,10 @@ KILL_ITSELF = "os.kill(os.getpid(), signal.SIGKILL)"
 KILL_CHILDREN = "[os.kill(child, signal.SIGKILL) for child in children_of(os.getpid())]"
 
 
-def run_until_killed(out, settings, **values):
+def run_until_killed(out, settings, number=12, **values):
     arguments = [out, settings.model, settings.voices, *settings.texts]
     return subprocess.run(
-        [sys.executable, "-c", PROGRAM.format(**values), *map(str, arguments)],
+        [sys.executable, "-c", PROGRAM.format(number=number, **values), *map(str, arguments)],
         env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
         capture_output=True,
         text=True,
@@ -165,7 +165,10 @@ def test_killed_process_resumes_to_the_same_corpus(settings, tmp_path, task, don
 
 
 def test_end_of_a_child_is_an_error_that_names_the_remedy(settings, tmp_path):
-    ended = run_until_killed(tmp_path / "out", settings, task="synthesizing", done=2, kill=KILL_CHILDREN)
+    # so many that the children cannot be done when they are killed
+    ended = run_until_killed(
+        tmp_path / "out", settings, number=400, task="synthesizing", done=2, kill=KILL_CHILDREN
+    )
     assert ended.returncode == 1
     assert "SIGKILL" in ended.stderr
     assert "run the same command again" in ended.stderr
