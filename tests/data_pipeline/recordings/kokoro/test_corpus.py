@@ -165,7 +165,7 @@ def test_killed_process_resumes_to_the_same_corpus(settings, tmp_path, task, don
 
 
 def test_end_of_a_child_is_an_error_that_names_the_remedy(settings, tmp_path):
-    # so many that the children cannot be done when they are killed
+    # more clips than the children can make before they are killed
     ended = run_until_killed(
         tmp_path / "out", settings, number=400, task="synthesizing", done=2, kill=KILL_CHILDREN
     )
