@@ -25,10 +25,12 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from asr.base.config import BEFORE_THEIR_KEYS, Config, dump_config, load_config
 from asr.base.decoder_settings import GENERAL, DecoderSettings, load_settings, save_settings
 from asr.base.errors import UserError
+from asr.base.model_files.model_file import ABOUT
 from asr.base.model_files.named import default_run, named_folder
 from asr.base.system.files import read_lines, whole_file
 from asr.base.types import Utterance
@@ -94,6 +96,13 @@ class Run:
     def is_model_file(self) -> bool:
         """Return whether the run is a model file, which is not to be changed."""
         return self.reports is not None
+
+    def stated(self) -> dict[str, Any]:
+        """Return what a model file states about itself; nothing of a run that was trained here."""
+        if not self.is_model_file:
+            return {}
+        stated: dict[str, Any] = json.loads((self.directory / ABOUT).read_text(encoding="utf-8"))
+        return stated
 
     @property
     def exists(self) -> bool:

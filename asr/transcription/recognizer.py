@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import functools
 import itertools
+import logging
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -50,6 +51,8 @@ from asr.transcription.transcript import Segment, Transcript
 if TYPE_CHECKING:
     from asr.model.acoustic_model import AcousticModel
     from asr.model.tensorflow_runner import TensorFlowRunner
+
+logger = logging.getLogger(__name__)
 
 
 class LoadedFrom(NamedTuple):
@@ -134,6 +137,11 @@ class Recognizer:
             devices: on which the model runs.
             on_progress: receives how much of a language model has been read.
         """
+        if not run.stated().get("recognizes", True):
+            logger.warning(
+                "%s: a start for fine-tuning alone (train.init_from), which recognizes badly as it is",
+                run.directory.name,
+            )
         if devices != ONE_DEVICE or not runs_on_the_cpu():
             return cls.trained(run, choice, start_model_devices(devices), on_progress)
         vocabulary = run.vocabulary()

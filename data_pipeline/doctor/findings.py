@@ -225,7 +225,8 @@ def sources_to_examine(manifests: Sequence[Path], data: DataConfig) -> list[Sour
 
     Args:
         manifests: manifests to examine.
-        data: settings whose manifests, or prepared corpus, are used if `manifests` is empty.
+        data: settings whose manifests, or prepared corpus, are used if `manifests` is empty, with further
+            test sets and what a model has labelled.
 
     Raises:
         UserError: there is no manifest, or one is given twice.
@@ -235,17 +236,24 @@ def sources_to_examine(manifests: Sequence[Path], data: DataConfig) -> list[Sour
         parts = parts_of(data.corpus, data.source)
         folder = folder_of(parts, Path(data.prepared_dir), data.held_out_speakers, data.strings)
         paths = [path for split in SPLITS if (path := folder / f"{split}.jsonl").exists()]
+    more = [] if manifests else [*_listed(data.machine_labelled, "train"), *_listed(data.more_tests, "test")]
     if not paths:
         raise UserError("no manifest to examine; name one, such as data/mandarin_demo/train.jsonl")
+    sources = [*sources_of(paths), *more]
     seen: set[Path] = set()
-    for path in paths:
-        if path.resolve() in seen:
-            raise UserError(f"{path}: given twice; name each manifest once")
-        seen.add(path.resolve())
-    for path in paths:
-        if not path.exists():
-            raise UserError(f"{path}: no such manifest; name one that `asr prepare` has written")
-    return sources_of(paths)
+    for source in sources:
+        if source.path.resolve() in seen:
+            raise UserError(f"{source.path}: given twice; name each manifest once")
+        seen.add(source.path.resolve())
+    for source in sources:
+        if not source.path.exists():
+            raise UserError(f"{source.path}: no such manifest; name one that `asr prepare` has written")
+    return sources
+
+
+def _listed(manifests: str, role: Role) -> list[Source]:
+    """Return the manifests of a setting, which are separated by commas."""
+    return [Source(Path(path), role) for entry in manifests.split(",") if (path := entry.strip())]
 
 
 def sources_of(paths: Sequence[Path]) -> list[Source]:

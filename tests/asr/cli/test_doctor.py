@@ -133,6 +133,29 @@ def test_doctor_uses_model_vocabulary_and_batches_of_the_configuration(corpus, t
     assert "dcnn24 model of the configuration 'mine'" in capsys.readouterr().out
 
 
+def test_doctor_examines_every_manifest_of_a_configuration(corpus, tmp_path):
+    train, test = corpus.paths
+    labelled, other = tmp_path / "labelled.jsonl", tmp_path / "other.jsonl"
+    for path, source in ((labelled, train), (other, test)):
+        rows = [json.loads(line) for line in source.read_text(encoding="utf-8").splitlines()]
+        rows = [{**row, "id": f"{path.stem}-{row['id']}", "audio": f"corpus/{row['audio']}"} for row in rows]
+        path.write_text("".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows), encoding="utf-8")
+    config = tmp_path / "mine.toml"
+    config.write_text(
+        f'[data]\ntrain = "{train}"\ntest = "{test}"\n'
+        f'machine_labelled = "{labelled}"\nmore_tests = "{other}"\n'
+    )
+    doctor("--config", config, "--json", "doctor.json")
+    report = json.loads((tmp_path / "doctor.json").read_text(encoding="utf-8"))
+    assert [(manifest["path"], manifest["role"]) for manifest in report["manifests"]] == [
+        (str(train), "train"),
+        (str(test), "test"),
+        (str(labelled), "train"),
+        (str(other), "test"),
+    ]
+    assert {finding["code"] for finding in report["findings"]} >= {"repeated-audio"}
+
+
 def test_vocabulary_with_a_duplicate_token_is_a_finding(corpus, tmp_path, capsys):
     (tmp_path / "tokens.txt").write_text("<blank>\nyi1\ner4\nyi1\n", encoding="utf-8")
     options = ["--config", "demo", "--set", f"data.vocabulary={tmp_path}/tokens.txt"]

@@ -81,7 +81,7 @@ def doctor_command(arguments: argparse.Namespace) -> int:
     with ProgressBars() as bars:
         diagnosis = examine(
             config,
-            manifests,
+            arguments.manifests,
             config_name=config_path.stem,
             check_batches=bool(arguments.config),
             on_progress=bars,

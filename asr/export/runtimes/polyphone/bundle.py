@@ -29,6 +29,7 @@ logger = logging.getLogger(__name__)
 def write_bundle(trained: TrainedModel, folder: Path, settings: Settings) -> Written:
     """Write the files of a model file into a folder, which is then a run's directory."""
     run, vocabulary, card = trained.run, trained.recognizer.vocabulary, settings.card
+    stated = run.stated()
     checkpoint = read_checkpoint(run.chosen_checkpoint(), ("model", "ema"))
     weights = checkpoint.decoding_weights
     if settings.quantize:
@@ -42,8 +43,8 @@ def write_bundle(trained: TrainedModel, folder: Path, settings: Settings) -> Wri
     cpu_runner(Run(folder), vocabulary)  # makes the graph that is compared with the trained model
     about = {
         "file_version": VERSION,
-        "licence": card.licence,
-        "recognizes": card.recognizes,
+        "licence": card.licence or stated.get("licence", ""),
+        "recognizes": card.recognizes and stated.get("recognizes", True),
         "corpora": _corpora(run),
         "num_parameters": int(sum(array.size for array in weights.values())),
         "error_rates": _error_rates(run),
@@ -93,7 +94,7 @@ def _write_decoder(run: Run, folder: Path) -> None:
 
 def _stated(run: Run, key: str) -> list[Any]:
     """Return a list that a model file states about the run it is from."""
-    stated = json.loads((run.directory / ABOUT).read_text(encoding="utf-8")).get(key)
+    stated = run.stated().get(key)
     return stated if isinstance(stated, list) else []
 
 

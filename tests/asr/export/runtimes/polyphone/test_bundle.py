@@ -233,6 +233,24 @@ def test_model_for_fine_tuning_alone_recognizes_only_where_it_is_named(
     assert Recognizer.load("general").transcribe(clip).text
 
 
+def test_file_for_fine_tuning_that_is_named_recognizes_with_a_warning(for_tuning, small, clips, caplog):
+    assert Recognizer.load(small).transcribe(clips[0].audio_path).text
+    assert "fine-tuning" not in caplog.text
+    assert Recognizer.load(for_tuning).transcribe(clips[0].audio_path).text
+    assert "new: a start for fine-tuning alone" in caplog.text
+
+
+def test_export_of_a_model_file_keeps_its_licence_and_what_it_is_for(for_tuning, separable_run, tmp_path):
+    def of(name, card):
+        manifest = Run(separable_run).config().data.test
+        file = tmp_path / name
+        return about(export(for_tuning, file, "polyphone", manifest=manifest, clips=1, card=card).folder)
+
+    kept, stated = of("a.polyphone", None), of("b.polyphone", Card("CC BY-SA 4.0"))
+    assert (kept["licence"], kept["recognizes"]) == ("CC0", False)
+    assert (stated["licence"], stated["recognizes"]) == ("CC BY-SA 4.0", False)
+
+
 def test_model_file_of_a_model_file_states_the_same_corpora_and_error_rates(tmp_path):
     rate = {"set": "a/test", "decoder": "greedy", "unit": "syllable", "rate": 0.1, "utterances": 9}
     rates = [{**rate, "interval": [0.05, 0.15]}, {"set": "b/test"}]
