@@ -5,7 +5,8 @@ for line in loaded.lines():
     print(line)
 
 Layers are matched by name, outputs by token: a token of both vocabularies keeps its learned weights, whatever
-its id in either.
+its id in either. A new token begins with the mean weights of the others: with random ones it would be more
+likely than all of them, which have learned to be rare, and the model would recognize nothing at first.
 """
 
 from __future__ import annotations
@@ -89,7 +90,7 @@ class _Rows(NamedTuple):
 
     ours: list[int]
     theirs: list[int]
-    num_ours: int  # rows of our output layer, paired or not
+    kinds: npt.NDArray[np.int64]  # of each row of our output layer, paired or not
     num_theirs: int
     unit: str  # what a row belongs to: "outputs", "parts" or "phones"
 
@@ -103,7 +104,7 @@ def load_matching(
     """Load the matching weights of another run into a model, including moving statistics.
 
     A weight matches if path and shape are equal. Outputs are matched by token, by part if they are a sum of
-    parts, or by phone; new ones keep their initial values. Seeds are never loaded.
+    parts, or by phone; a new one gets the mean of those of its kind. Seeds are never loaded.
 
     Args:
         model: with its weights created.
@@ -178,11 +179,14 @@ def _with_rows(path: str, initial: Array, array: Array | None, rows: _Rows) -> t
         return None, "outputs in the middle are phones in only one of the two (model.intermediate_units)"
     if _rows_first(path, array).shape[1:] != _rows_first(path, initial).shape[1:]:
         return None, _shapes(initial, array)
-    value = initial.copy()
-    _rows_first(path, value)[rows.ours] = _rows_first(path, array)[rows.theirs]
-    if len(rows.ours) == rows.num_ours:
+    value, learned = initial.copy(), _rows_first(path, array)[rows.theirs]
+    for kind in np.unique(rows.kinds):
+        if (alike := rows.kinds[rows.ours] == kind).any():
+            _rows_first(path, value)[rows.kinds == kind] = learned[alike].mean(axis=0)
+    _rows_first(path, value)[rows.ours] = learned
+    if len(rows.ours) == len(rows.kinds):
         return value, ""
-    return value, f"{len(rows.ours):,} of {rows.num_ours:,} {rows.unit} are known"
+    return value, f"{len(rows.ours):,} of {len(rows.kinds):,} {rows.unit} are known"
 
 
 def _matching_rows(
@@ -196,8 +200,10 @@ def _matching_rows(
     if here.keys() != there.keys():
         return "only one of the two is a sum of parts (model.factored_output)"
     names, other_names, unit = vocabulary.tokens, other.tokens, "outputs"
+    kinds = None
     if any(path.endswith("/rows") for path in here):
         names, other_names, unit = *_part_names(vocabulary, other), "parts"
+        kinds = _kinds_of_parts(vocabulary)
     for path, array in there.items():
         if len(array) != len(other_names):
             raise UserError(
@@ -206,15 +212,29 @@ def _matching_rows(
             )
         if array.shape[1:] != here[path].shape[1:]:
             return f"{counted(here[path].shape[1], 'input')} here, {array.shape[1]} there"
-    return _rows_by_name(names, other_names, unit)
+    return _rows_by_name(names, other_names, unit, kinds)
 
 
-def _rows_by_name(names: Sequence[Any], other_names: Sequence[Any], unit: str) -> _Rows:
-    """Return which rows have the same name in both runs."""
+def _rows_by_name(
+    names: Sequence[Any],
+    other_names: Sequence[Any],
+    unit: str,
+    kinds: npt.NDArray[np.int64] | None = None,
+) -> _Rows:
+    """Return which rows have the same name in both runs; without `kinds`, the blank's and then tokens'."""
     indices = {name: index for index, name in enumerate(other_names)}
     shared = [index for index, name in enumerate(names) if name in indices]
     theirs = [indices[names[index]] for index in shared]
-    return _Rows(shared, theirs, len(names), len(other_names), unit)
+    kinds = np.minimum(np.arange(len(names)), 1) if kinds is None else kinds
+    return _Rows(shared, theirs, kinds, len(other_names), unit)
+
+
+def _kinds_of_parts(vocabulary: Vocabulary) -> npt.NDArray[np.int64]:
+    """Return the kind of each part: of the blank, an initial, a final, a tone or a whole token."""
+    parts = np.array(vocabulary.syllable_parts())  # (V, 4)
+    kinds = np.zeros(parts.max() + 1, np.int64)
+    kinds[parts[1:]] = np.arange(1, parts.shape[1] + 1)
+    return kinds
 
 
 def _part_names(one: Vocabulary, other: Vocabulary) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
