@@ -44,7 +44,7 @@ FLOATS = {"FLOAT", "DOUBLE"}  # may be NaN
 INTEGERS = {"PCM_S8", "PCM_U8", "PCM_16", "PCM_24", "PCM_32", "ULAW", "ALAW"}  # any bytes are samples
 STATE_LENGTH = {"HTK", "SDS", "XI"}  # as libsndfile checks it
 SHOWN_WHEN_READ = {"FLAC", "OGG", "MP3"}  # a missing end; of others it is known when they are opened
-PIECE = re.compile(r"(?P<path>.*\.tfrecord)@(?P<begin>\d+)\+(?P<num_bytes>\d+)", re.DOTALL)
+PIECE = re.compile(r"(?P<path>.*\.(?:tfrecord|tar))@(?P<begin>\d+)\+(?P<num_bytes>\d+)", re.DOTALL)
 
 Waveform: TypeAlias = npt.NDArray[np.int16]
 AudioSource: TypeAlias = str | Path | BinaryIO

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from asr.base.config import did_you_mean
 from asr.base.errors import UserError
-from data_pipeline.corpora.forms import asrt, folder, json_lines, kaldi, table
+from data_pipeline.corpora.forms import asrt, folder, json_lines, kaldi, table, tar_shards
 from data_pipeline.corpora.public import (
     aidatatang_200zh,
     aishell1,
@@ -39,6 +39,7 @@ FORMS: Corpora = {
     "folder": folder.CORPUS,
     "json_lines": json_lines.CORPUS,
     "kaldi": kaldi.CORPUS,
+    "tar_shards": tar_shards.CORPUS,
     "asrt": asrt.CORPUS,
 }
 

@@ -144,16 +144,16 @@ def reading_of(listings: Iterable[Listing], left_out: Iterable[LeftOut] = ()) ->
         UserError: a list has no usable line.
     """
     listings = list(listings)
-    usable = [partition(_problem(entry) or entry for entry in listing.entries) for listing in listings]
+    checked = [partition(map(usable_entry, listing.entries)) for listing in listings]
     unusable = [*left_out]
-    for listing, found in zip(listings, usable, strict=True):
+    for listing, found in zip(listings, checked, strict=True):
         unusable += [*listing.left_out, *found.left_out]
     # by path: a table has a listing for each split
-    with_usable = {listing.path for listing, found in zip(listings, usable, strict=True) if found.kept}
+    with_usable = {listing.path for listing, found in zip(listings, checked, strict=True) if found.kept}
     for listing in listings:
         if listing.path not in with_usable:
             raise _no_usable_line(listing, unusable)
-    named = partition(_with_ids(listings, [found.kept for found in usable]))
+    named = partition(_with_ids(listings, [found.kept for found in checked]))
     searches = []
     for listing, of_listing in itertools.groupby(named.kept, key=lambda kept: kept[0]):
         base = _audio_base(listing)
@@ -273,7 +273,8 @@ def _names_in(folder: str) -> set[str] | None:
         return None
 
 
-def _problem(entry: ListedClip) -> LeftOut | None:
+def usable_entry(entry: ListedClip) -> ListedClip | LeftOut:
+    """Return an entry, or why it cannot be used."""
     words = (entry.id, entry.audio, entry.text, entry.speaker, *entry.tokens)
     if any("\0" in word or not is_utf8(word) for word in words):
         return LeftOut(entry.where, "characters that UTF-8 cannot encode")
@@ -284,7 +285,7 @@ def _problem(entry: ListedClip) -> LeftOut | None:
     end_s = math.inf if entry.end_s is None else entry.end_s
     if not 0 <= entry.begin_s < end_s:
         return LeftOut(entry.where, "invalid time span", f"{entry.begin_s} s to {entry.end_s} s")
-    return None
+    return entry
 
 
 def _no_usable_line(listing: Listing, left_out: Iterable[LeftOut]) -> UserError:

@@ -80,7 +80,7 @@ def _is_list(path: Path) -> bool:
     except UserError:
         return False
     records = [_record(line) for line in lines]
-    return any(isinstance(record, dict) and _first(record, AUDIO) is not None for record in records)
+    return any(isinstance(record, dict) and first_of(record, AUDIO) is not None for record in records)
 
 
 def _read_list(path: Path, split: str) -> Listing:
@@ -101,12 +101,12 @@ def _entry(where: str, line: str) -> ListedClip | LeftOut:
     record = _record(line)
     if isinstance(record, str):
         return LeftOut(where, NOT_AN_OBJECT, record)
-    audio = _first(record, AUDIO)
+    audio = first_of(record, AUDIO)
     if isinstance(audio, dict):  # the form of the Hugging Face datasets library
         audio = audio.get("path")
     if not isinstance(audio, str):
         return LeftOut(where, "no audio path", f"found {', '.join(record) or 'no key'}")
-    text, tokens = _first(record, TEXT), record.get("tokens")
+    text, tokens = first_of(record, TEXT), record.get("tokens")
     if text is None and tokens is None:
         return LeftOut(where, NO_TRANSCRIPT, f"found {', '.join(record)}")
     tokens = tokens.split() if isinstance(tokens, str) else tokens or []
@@ -117,7 +117,7 @@ def _entry(where: str, line: str) -> ListedClip | LeftOut:
     except (TypeError, ValueError):
         return LeftOut(where, NOT_A_TIME)
     return ListedClip(
-        where, audio, text or "", _name(record, ID), _name(record, SPEAKER), tuple(tokens), begin_s, end_s
+        where, audio, text or "", name_of(record, ID), name_of(record, SPEAKER), tuple(tokens), begin_s, end_s
     )
 
 
@@ -125,25 +125,26 @@ def _are_strings(tokens: object) -> bool:
     return isinstance(tokens, list) and all(isinstance(token, str) for token in tokens)
 
 
-def _first(record: Record, keys: tuple[str, ...]) -> Any:
+def first_of(record: Record, keys: tuple[str, ...]) -> Any:
+    """Return the first value of these keys that is not null; None if there is none."""
     return next((record[key] for key in keys if record.get(key) is not None), None)
 
 
-def _name(record: Record, keys: tuple[str, ...]) -> str:
+def name_of(record: Record, keys: tuple[str, ...]) -> str:
     """Return an id or a speaker as a string, since some lists write them as numbers."""
-    name = _first(record, keys)
+    name = first_of(record, keys)
     return str(name).strip() if isinstance(name, str | int) else ""
 
 
 def _span(record: Record) -> tuple[float, float | None]:
     """Return begin and end in seconds; the whole file if no begin is given."""
-    begin, end = _first(record, BEGIN), record.get("end")
+    begin, end = first_of(record, BEGIN), record.get("end")
     if begin is None and end is None:
         return 0.0, None
     begin_s = float(begin or 0)
     if end is not None:
         return begin_s, float(end)
-    duration = _first(record, ("duration", "duration_s"))
+    duration = first_of(record, ("duration", "duration_s"))
     return begin_s, None if duration is None else begin_s + float(duration)
 
 
