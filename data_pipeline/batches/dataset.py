@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,12 +28,13 @@ from data_pipeline.augment.augmenter import (
 )
 from data_pipeline.batches.batching import padded_length, plan_epoch, plan_in_order
 from data_pipeline.manifests.columns import Columns, added_in_order
-from data_pipeline.manifests.rows import Rows, looked_up
+from data_pipeline.manifests.rows import Rows, looked_up, narrow
 from data_pipeline.manifests.utterances import Utterances, checksum_of, columns_of
 from data_pipeline.work import available_cores, one_ahead
 
 READ_AHEAD = 4  # batches
 KEPT_BYTES = 512 << 20  # of samples, 4.6 hours
+DRAWN_AT_ONCE = 1 << 20  # utterances, which bounds the memory of what is drawn for their pauses
 # apart in what is drawn by the number of an epoch: an utterance's second copy, and how many copies it has
 COPY_STRIDE, DRAW_STRIDE = 1 << 32, 1 << 48
 
@@ -111,20 +113,16 @@ class Dataset:
     @cached_property
     def labels(self) -> Rows:
         """Return the ids of each utterance's tokens."""
-        columns, unknown = self._columns, -1
-        ids = [self.vocabulary.encode_known([name]) or [unknown] for name in columns.token_names]
-        values = looked_up(np.array(ids, np.int32).reshape(-1), columns.tokens.values)
-        labels = columns.tokens.with_values(values)
-        is_known = values != unknown
+        columns, unknown = self._columns, len(self.vocabulary)
+        ids = [(*self.vocabulary.encode_known([name]), unknown)[0] for name in columns.token_names]
+        values = looked_up(narrow(np.array(ids, np.int32), unknown + 1), columns.tokens.values)
+        labels, is_known = columns.tokens.with_values(values), values != unknown
         return labels if is_known.all() else labels.where(is_known)
 
     @cached_property
     def num_samples(self) -> npt.NDArray[np.int64]:
         """Return the length of each utterance, (N,)."""
-        num_samples: npt.NDArray[np.int64] = np.rint(self._columns.durations_s * SAMPLE_RATE_HZ).astype(
-            np.int64
-        )
-        return num_samples
+        return np.rint(self._columns.durations_s * SAMPLE_RATE_HZ).astype(np.int64)
 
     @property
     def keys(self) -> npt.NDArray[np.uint64]:
@@ -204,24 +202,30 @@ class Dataset:
         copies = list(self._copies(epoch))
         draws = [epoch + copy * COPY_STRIDE for copy in range(len(copies))]
         places = np.concatenate(copies)
-        config, seed = self.augmenter.config, self.augmenter.seed
-        speeds = np.concatenate(
-            [
-                speed_factors(config, seed, draw, self.keys[chosen])
-                for draw, chosen in zip(draws, copies, strict=True)
-            ]
+        speeds, pauses = (
+            np.concatenate(drawn)
+            for drawn in zip(*itertools.starmap(self._drawn, zip(draws, copies, strict=True)), strict=True)
         )
-        pauses = [
-            pause_samples(config, seed, draw, self.keys[chosen]).sum(axis=1)
-            for draw, chosen in zip(draws, copies, strict=True)
-        ]
         own = self.num_samples[places]
         lengths = nums_samples_at(own, speeds)
         for clip in map(int, np.flatnonzero(speeds > 1)):
             if not fits(int(lengths[clip]), self.labels[places[clip]]):
                 lengths[clip], speeds[clip] = own[clip], 1.0
-        lengths += np.concatenate(pauses)
+        lengths += pauses
         return _Clips(places, np.repeat(draws, list(map(len, copies))), speeds, lengths)
+
+    def _drawn(
+        self, draw: int, places: npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+        """Return the speed factors of these utterances, and the samples of their pauses, (N,) each."""
+        config, seed = self.augmenter.config, self.augmenter.seed
+        speeds, pauses = np.empty(len(places)), np.empty(len(places), np.int64)
+        for begin in range(0, len(places), DRAWN_AT_ONCE):
+            some = slice(begin, begin + DRAWN_AT_ONCE)
+            keys = self.keys[places[some]]
+            speeds[some] = speed_factors(config, seed, draw, keys)
+            pauses[some] = pause_samples(config, seed, draw, keys).sum(axis=1)
+        return speeds, pauses
 
     def _copies(self, epoch: int) -> Iterator[npt.NDArray[np.int64]]:
         """Yield the places of the utterances that an epoch has at least once, at least twice, and so on."""
@@ -236,9 +240,8 @@ class Dataset:
     @property
     def _weights(self) -> npt.NDArray[np.float64]:
         """Return how often an epoch has each utterance, (N,)."""
-        columns = self._columns
-        weights = [self.weights.get(name, 1.0) for name in columns.corpus_names]
-        return np.array(weights)[columns.corpora]
+        weights = [self.weights.get(name, 1.0) for name in self._columns.corpus_names]
+        return np.array(weights)[self._columns.corpora]
 
     def _read(self, place: int) -> Waveform:
         return read_audio(self.utterances[place].audio_path)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asr.base.types import Utterance
-from data_pipeline.manifests.rows import FOUND_AT_ONCE, Rows, looked_up
+from data_pipeline.manifests.rows import FOUND_AT_ONCE, Rows, looked_up, narrow
 
 KEY_BYTES = 8
 
@@ -124,7 +124,10 @@ class GrowingColumns:
         return Columns(
             np.frombuffer(self._durations_s),
             _as_keys(self._keys),
-            Rows(np.frombuffer(self._tokens, np.int32), np.frombuffer(self._begins, np.int64)),
+            Rows(
+                narrow(np.frombuffer(self._tokens, np.int32), len(self._token_names)),
+                np.frombuffer(self._begins, np.int64),
+            ),
             list(self._token_names),
             np.frombuffer(self._corpora, np.int32),
             list(self._corpus_names),
@@ -135,9 +138,10 @@ class GrowingColumns:
 def joined_columns(parts: Sequence[Columns]) -> Columns:
     """Return the columns of several sets of utterances, one after the other."""
     token_names, corpus_names = _Numbers(), _Numbers()
+    tables = [np.array([token_names[name] for name in part.token_names], np.int32) for part in parts]
     new_tokens = [
-        looked_up(np.array([token_names[name] for name in part.token_names], np.int32), part.tokens.values)
-        for part in parts
+        looked_up(narrow(table, len(token_names)), part.tokens.values)
+        for table, part in zip(tables, parts, strict=True)
     ]
     corpora = [
         np.array([corpus_names[name] for name in part.corpus_names], np.int32)[part.corpora] for part in parts

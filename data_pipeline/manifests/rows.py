@@ -58,7 +58,7 @@ class Rows(Sequence[list[int]]):
 
     def with_values(self, values: npt.NDArray[np.integer]) -> Rows:
         """Return rows of the same lengths with other values, (M,)."""
-        return Rows(values, self._begins - self._begins[0])
+        return Rows(values, self._begins - self._begins[0] if self._begins[0] else self._begins)
 
     def where(self, keep: npt.NDArray[np.bool_]) -> Rows:
         """Return the rows without some of their values.
@@ -106,9 +106,14 @@ class Rows(Sequence[list[int]]):
         return f"Rows.of({list(self)!r})"
 
 
-def looked_up(table: npt.NDArray[np.integer], indices: npt.NDArray[np.integer]) -> npt.NDArray[np.int32]:
-    """Return the table's values at many indices, (M,)."""
-    found = np.empty(len(indices), np.int32)
+def narrow(values: npt.NDArray[np.int32], num_different: int) -> npt.NDArray[np.integer]:
+    """Return numbers from 0 to below another one in 16 bits each where these are enough, (M,)."""
+    return values.astype(np.uint16) if num_different <= 1 << 16 else values
+
+
+def looked_up(table: npt.NDArray[np.integer], indices: npt.NDArray[np.integer]) -> npt.NDArray[np.integer]:
+    """Return the table's values at many indices, (M,), of the table's type."""
+    found = np.empty(len(indices), table.dtype)
     for begin in range(0, len(indices), FOUND_AT_ONCE):
         found[begin : begin + FOUND_AT_ONCE] = table[indices[begin : begin + FOUND_AT_ONCE]]
     return found

@@ -1,6 +1,7 @@
 """Test that plans, checksums and labels stay what they were: a run must be resumed as it began."""
 
 import hashlib
+import itertools
 import json
 import zlib
 
@@ -42,14 +43,14 @@ def data_of(utterances, weights):
 
 
 def fits(num_samples, labels):
-    return num_samples // 1280 >= len(labels) + sum(a == b for a, b in zip(labels, labels[1:], strict=False))
+    return num_samples // 1280 >= len(labels) + sum(a == b for a, b in itertools.pairwise(labels))
 
 
 def crc(rows):
     return zlib.crc32(json.dumps(list(rows)).encode())
 
 
-# what version 0.3 planned, when utterances were a list of objects
+# what was planned when the utterances of a manifest were a list of objects
 @pytest.mark.parametrize(
     ("weights", "epochs", "resumed", "duration_s"),
     [
@@ -84,7 +85,7 @@ def test_batches_are_filled_one_clip_after_the_other(budget):
 
 
 def filled(lengths, order, budget):
-    """Fill batches by the rule itself: a clip joins unless the batch, padded to it, would be above the budget."""
+    """Fill batches by the rule: a clip joins unless the batch, padded to it, would be above the budget."""
     batches = [[]]
     for place in order:
         step = max(1, 2 ** (max(1, int(lengths[place])).bit_length() - 1) // 16)
