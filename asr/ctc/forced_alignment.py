@@ -200,6 +200,7 @@ def advance(log_probs: Float32, tokens: Int64, passing: Float64, scores: Scores,
 def frames_needed(labels: npt.ArrayLike) -> int:
     """Return the frames that CTC needs: one for each label, one more between equal neighbours."""
     if isinstance(labels, list):  # the labels of a clip take numpy five times as long
-        return len(labels) + sum(map(operator.eq, labels, labels[1:]))
+        num_equal: int = sum(map(operator.eq, labels, labels[1:]))
+        return len(labels) + num_equal
     ids: npt.NDArray[np.integer] = np.asarray(labels)
     return len(ids) + int(np.sum(ids[1:] == ids[:-1]))
