@@ -3,6 +3,9 @@
     {"id": "a-1", "audio": "audio/a-1.wav", "duration_s": 1.595, "text": "你好", "tokens": "ni3 hao3",
      "speaker": "a"}
 
+A corpus may be in several files, its shards, named together by wildcards: `train-*.jsonl`. They are read in
+the order of their names; ids are unique over all of them. A file whose name ends in `.gz` is compressed.
+
 `audio` is relative to the manifest's folder, or absolute. `tokens` are separated by spaces; `text`, `speaker`
 and `corpus`, which only joint manifests have, may be missing. In manifests of `asr label`, `labelled_by`
 describes the model that made text and tokens; see `asr.base.types.MachineLabel`.
@@ -11,18 +14,22 @@ describes the model that made text and tokens; see `asr.base.types.MachineLabel`
 from __future__ import annotations
 
 import codecs
+import contextlib
+import gzip
 import itertools
 from array import array
+from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import BinaryIO, NamedTuple, cast
 
 import numpy as np
 
 from asr.base.errors import UserError
 from asr.base.system.files import whole_file
 from asr.base.system.paths import path_on_disk
+from asr.base.system.shards import COMPRESSED, open_shard, shards_of
 from asr.base.text.wording import listed
 from asr.base.types import Utterance
 from data_pipeline.manifests.columns import GrowingColumns
@@ -49,54 +56,70 @@ class Scan:
 
 
 def write_manifest(path: Path, utterances: Iterable[Utterance]) -> None:
-    """Write a manifest, with audio paths relative to its folder if they are below it.
+    """Write a manifest, with audio paths relative to its folder if they are below it; `.gz` is compressed.
 
     The file appears complete or not at all.
     """
     folder = path.parent.resolve()
-    with whole_file(path, "manifest") as file:
+    with whole_file(path, "manifest") as file, _compressed(file, path) as lines:
         for utterance in utterances:
-            file.write(line_of(utterance, folder))
+            lines.write(line_of(utterance, folder))
+
+
+def _compressed(file: BinaryIO, path: Path) -> contextlib.AbstractContextManager[BinaryIO]:
+    """Return a file to write a manifest to: the same bytes in every run, without name and time."""
+    if not path.name.endswith(COMPRESSED):
+        return contextlib.nullcontext(file)
+    return cast(BinaryIO, gzip.GzipFile("", "wb", fileobj=file, mtime=0))
 
 
 def holds_utterances(path: Path, utterances: Iterable[Utterance]) -> bool:
     """Return whether a file is what `write_manifest` would write; a file that cannot be read is not."""
     folder = path.parent.resolve()
     try:
-        with path.open("rb") as file:
+        with open_shard(path) as file:
             both = itertools.zip_longest(file, (line_of(utterance, folder) for utterance in utterances))
             return all(line == expected for line, expected in both)
-    except OSError:
+    except (OSError, UserError):
         return False
 
 
 def read_manifest(path: Path) -> Utterances:
-    """Read a manifest; audio paths are returned relative to the current folder, or absolute.
+    """Read a manifest, or the shards of one; audio paths are relative to the current folder, or absolute.
 
-    The utterances stay as they are now, whatever becomes of the file.
+    The utterances stay as they are now, whatever becomes of the files.
+
+    Args:
+        path: of a file, or with wildcards that stand for several.
 
     Raises:
-        UserError: the file is missing or empty, a line is not a valid record, or an id appears twice.
+        UserError: a file is missing or empty, a line is not a valid record, or an id appears twice.
     """
-    on_disk = Path(path_on_disk(str(path)))
-    lines, columns, numbers = Lines(), GrowingColumns(), array("q")
+    places = _Places(shards_of(path), array("q", [0]), array("q"))
+    lines, columns = Lines(), GrowingColumns()
     errors = []
-    for line in _lines_of(on_disk):
-        if line.record is None:
-            errors.append(f"{path}:{line.number}: {line.error}")
-        elif not errors:
-            _append(columns, line.record)
-            lines.append(line.content)
-            numbers.append(line.number)
+    for shard in places.shards:
+        for line in _lines_of(_on_disk(shard)):
+            if line.record is None:
+                errors.append(f"{shard}:{line.number}: {line.error}")
+            elif not errors:
+                _append(columns, line.record)
+                lines.append(line.content)
+                places.numbers.append(line.number)
+        if not errors and places.begins[-1] == len(lines):
+            raise UserError(f"{shard}: no utterances in this manifest; prepare the corpus again")
+        places.begins.append(len(lines))
     if errors:
         raise UserError(listed(errors, NUM_ERRORS, separator="\n"))
-    if not numbers:
-        raise UserError(f"{path}: no utterances in this manifest; prepare the corpus again")
     lines.finish()
-    source = Source(lines, folder_prefix(on_disk.parent))
-    utterances = Utterances([source], np.arange(len(numbers)), columns.columns())
-    _refuse_duplicates(path, utterances, numbers)
+    source = Source(lines, folder_prefix(_on_disk(places.shards[0]).parent))  # all shards are in one folder
+    utterances = Utterances([source], np.arange(len(lines)), columns.columns())
+    _refuse_duplicates(utterances, places)
     return utterances
+
+
+def _on_disk(path: Path) -> Path:
+    return Path(path_on_disk(str(path)))
 
 
 def _append(columns: GrowingColumns, record: Record) -> None:
@@ -105,24 +128,37 @@ def _append(columns: GrowingColumns, record: Record) -> None:
     columns.append(record["id"], record["duration_s"], tokens, corpus, by_machine)
 
 
-def _refuse_duplicates(path: Path, utterances: Utterances, numbers: Sequence[int]) -> None:
+class _Places(NamedTuple):
+    """Where utterances are from: the shards, the first utterance of each, and the lines' numbers."""
+
+    shards: Sequence[Path]
+    begins: array[int]
+    numbers: array[int]
+
+    def shard_of(self, index: int) -> Path:
+        return self.shards[bisect_right(self.begins, index) - 1]
+
+
+def _refuse_duplicates(utterances: Utterances, places: _Places) -> None:
     """Raise a UserError for the first line whose id an earlier line has."""
     keys = utterances.columns.keys
     ordered = np.sort(keys)
     repeated = ordered[1:][ordered[1:] == ordered[:-1]]
     seen: dict[str, int] = {}
     for index in np.flatnonzero(np.isin(keys, repeated)).tolist() if len(repeated) else ():
-        name = utterances[index].id  # two ids may, once in millions of corpora, have the same key
+        name = utterances[index].id  # two ids may, once in many thousand corpora, have the same key
         if name in seen:
-            raise UserError(
-                f"{path}: duplicate id {name!r} in lines {numbers[seen[name]]} and {numbers[index]}; "
-                "give each recording a unique id"
-            )
+            first, second = places.shard_of(seen[name]), places.shard_of(index)
+            numbers = places.numbers[seen[name]], places.numbers[index]
+            where = f" in lines {numbers[0]} and {numbers[1]}"
+            if first != second:
+                where = f" in line {numbers[1]} and in {first}:{numbers[0]}"
+            raise UserError(f"{second}: duplicate id {name!r}{where}; give each recording a unique id")
         seen[name] = index
 
 
 def scan_manifest(path: Path) -> Scan:
-    """Read the valid lines of a manifest, and report the errors of the others.
+    """Read the valid lines of a manifest of one file, and report the errors of the others.
 
     Only line feeds (and carriage returns before them) end a line: a transcript may hold other line breaks.
 
@@ -132,7 +168,7 @@ def scan_manifest(path: Path) -> Scan:
     utterances: dict[int, Utterance] = {}
     broken: dict[int, str] = {}
     marked = False
-    path = Path(path_on_disk(str(path)))
+    path = _on_disk(path)
     folder = folder_prefix(path.parent)
     for line in _lines_of(path):
         marked |= line.has_byte_order_mark
@@ -157,7 +193,7 @@ def _lines_of(path: Path) -> Iterator[_Line]:
     if path.is_fifo() and path.parent.name != "fd":  # a shell's <(...) is /dev/fd/63, and has a writer
         raise UserError(f"{path}: expected a manifest, received a pipe; save its data to a file")
     try:
-        with path.open("rb") as file:
+        with open_shard(path) as file:
             marked = False
             for number, line in enumerate(file, start=1):
                 if number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):

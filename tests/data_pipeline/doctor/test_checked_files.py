@@ -178,7 +178,7 @@ def test_what_two_processes_find_is_kept(tmp_path):
         audio.touch()
         made_old(audio)
         files.add(str(audio), file_state(str(audio)), 1.5)
-        files.save(path)
+        files.save(path, tmp_path / "train.jsonl")
     both = CheckedFiles.load(path)
     assert len(both) == 2
     assert [both.duration_s(str(tmp_path / f"{name}.flac")) for name in "ab"] == [1.5, 1.5]
