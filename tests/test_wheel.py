@@ -94,5 +94,5 @@ def test_a_type_checker_sees_the_types_of_the_installed_wheel(wheel, tmp_path):
         command, capture_output=True, text=True, cwd=tmp_path, env=environment, check=False
     )
     revealed = re.findall('Revealed type is "(.*)"', checked.stdout)
-    assert revealed == ["int", "list[asr.base.types.Utterance]", "tuple[str, ...]"]
+    assert revealed == ["int", "data_pipeline.manifests.utterances.Utterances", "tuple[str, ...]"]
     assert '"load_config" has incompatible type "int"' in checked.stdout

@@ -95,7 +95,8 @@ class DataConfig:
     # Folder in which prepared corpora are kept.
     prepared_dir: str = "data"
     # Manifest of the training set (JSON Lines, see data_pipeline/manifests/manifest.py). `corpus` fills in
-    # those of the three manifests that are empty.
+    # those of the three manifests that are empty. Any manifest may be in shards, "train-*.jsonl", and
+    # compressed, "train.jsonl.gz".
     train: str = ""
     # Manifests that `asr label` made, separated by commas; they are trained on together with `train`.
     # Recordings of `train`, `dev` and `test` in them are left out. `train.label_weight` weighs them.

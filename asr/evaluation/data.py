@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from asr.base.errors import UserError
 from asr.base.text.mixed import is_letter, mixed_words
 from asr.base.text.pieces import UNITS_MODEL, text_of_pieces
@@ -50,7 +52,7 @@ def evaluation_data(
 
     utterances = read_manifest(manifest)
     if num_clips is not None and num_clips < len(utterances):
-        utterances = [utterances[index * len(utterances) // num_clips] for index in range(num_clips)]
+        utterances = utterances.take(np.arange(num_clips) * len(utterances) // num_clips)
     problems = check_audio(utterances, on_progress=on_progress, manifest=manifest)
     readable = [u for u, problem in zip(utterances, problems, strict=True) if not problem]
     log_left_out([problem for problem in problems if problem], len(utterances), str(manifest))

@@ -28,7 +28,7 @@ class EvaluationData(Protocol):
     def utterances(self) -> Sequence[Utterance]:
         """Return the utterances of the set."""
 
-    def in_order(self) -> tuple[list[list[int]], Iterator[Batch]]:
+    def in_order(self) -> tuple[Sequence[list[int]], Iterator[Batch]]:
         """Return the indices of the utterances of each batch, and the batches."""
 
 

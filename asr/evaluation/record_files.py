@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from asr.base.errors import UserError
+from asr.base.system.shards import single_file
 from asr.evaluation.scores import EvaluationRecord, Settings, decoder_name, read_json
 from asr.runs.run import Run
 
@@ -41,7 +42,12 @@ def report_path(run: Run, manifest: Path, decoder: Settings, name: str | None = 
     """
     if name is not None and not re.fullmatch(r"[\w.+-]+", name):
         raise UserError(f"`name`: expected letters, digits and . _ + -, such as beam64, received {name!r}")
-    parts = ["report", manifest.resolve().parent.name, manifest.stem, name or decoder_name(decoder)]
+    parts = [
+        "report",
+        manifest.resolve().parent.name,
+        single_file(manifest).stem,
+        name or decoder_name(decoder),
+    ]
     return (run.reports or run.directory) / ("-".join(filter(None, parts)) + ".html")
 
 

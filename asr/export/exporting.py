@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from asr.base.errors import UserError
 from asr.base.registry import EXPORT_FORMATS, load_part
+from asr.base.system.shards import has_manifest
 from asr.base.text.wording import listed
 from asr.base.work import OnProgress, ignore_progress
 from asr.export.format import Bounds, Card, Format, Settings, TrainedModel
@@ -147,7 +148,7 @@ def _manifest(run: Run, manifest: str | Path | None) -> Path:
         )
     data = run.config().data
     path = Path(data.test or data.dev)
-    if not path.is_file():
+    if not has_manifest(path):
         raise UserError(
             f"{run.directory}: its {'test' if data.test else 'dev'} set, {path}, is not there, and an export "
             "is compared with the trained model on clips; name another list of clips by `manifest`"

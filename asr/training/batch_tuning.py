@@ -18,10 +18,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from asr.base.config import Config
 from asr.base.errors import UserError
 from asr.base.system.child_process import ChildEndedError, ChildProcess, peak_memory_bytes
-from asr.base.types import TrainingBatch, Utterance
+from asr.base.types import TrainingBatch
 from asr.base.work import OnProgress, ignore_progress
 from asr.model.devices import ONE_DEVICE, Devices
 from asr.training.data import with_manifests
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
     from asr.base.types import TrainingBatch
     from asr.training.trainer import Trainer
     from data_pipeline.batches.dataset import Dataset
+    from data_pipeline.manifests.utterances import Utterances
 
 FIRST_S = 60.0  # the first size is at most this, and the configured size divided by a power of two
 PRECISION = 1.12  # the search ends when the smallest size that fails is this many times one that fits
@@ -87,7 +90,8 @@ def tune_batch(
             on_trial(trial)
             trials.append(trial)
     if all(trial.failure for trial in trials):
-        longest = max(_trainable_utterances(config), key=lambda utterance: utterance.duration_s)
+        utterances = _trainable_utterances(config)
+        longest = utterances[int(np.argmax(utterances.columns.durations_s))]
         raise UserError(
             f"no batch size fits; the longest clip alone is {longest.duration_s:.1f} s ({longest.id}, "
             f"{longest.audio_path}): leave out clips of this length, or choose a smaller model.size"
@@ -209,12 +213,13 @@ def _make_trainer(config: Config, devices: Devices, folder: Path) -> tuple[Train
     return Trainer(engine, TrainingSetup(config, vocabulary, model, data, data, placed=placed), run), data
 
 
-def _trainable_utterances(config: Config) -> list[Utterance]:
+def _trainable_utterances(config: Config) -> Utterances:
     """Return the utterances of the training manifests, without those that are too long to be trained on."""
     from asr.training.machine_labelled import training_utterances
     from data_pipeline.doctor.quick import LONGEST_S
 
-    return [u for u in training_utterances(config) if u.duration_s <= LONGEST_S]
+    utterances = training_utterances(config)
+    return utterances.take(np.flatnonzero(utterances.columns.durations_s <= LONGEST_S))
 
 
 def _attempt(trainer: Trainer, data: Dataset, batch_s: float) -> Trial:
@@ -228,7 +233,7 @@ def _attempt(trainer: Trainer, data: Dataset, batch_s: float) -> Trial:
     lengths = _lengths(data)
     plan, _ = data.epoch(0, trainer.config.train.seed, trainer.model.fits)
     padded = [padded_length(length) for length in lengths]
-    worst = worst_batches(plan, padded, [len(labels) for labels in data.labels])
+    worst = worst_batches(plan, padded, data.labels.lengths.tolist())
     tried = [*worst, *range(0, len(plan), max(1, len(plan) // NUM_TYPICAL))]
     trial = Trial(batch_s, len(plan), max(map(len, plan)))
     for gpu in _gpus(trainer):

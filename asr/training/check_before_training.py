@@ -11,6 +11,7 @@ from pathlib import Path
 
 from asr.base.config import Config
 from asr.base.errors import UserError
+from asr.base.system.shards import shards_of
 from asr.base.text.pinyin import mandarin_syllables
 from asr.base.vocabulary import Vocabulary
 from asr.base.work import OnProgress, ignore_progress
@@ -58,7 +59,9 @@ def _vocabulary(contents: Contents, config: Config) -> tuple[Vocabulary | None, 
         return load_vocabulary(Path(config.data.vocabulary))
     entries = [entry for entry in contents.entries if entry.source.role == "train"]
     if not entries and config.data.train:
-        entries = list(read_contents([Source(Path(config.data.train), "train")]).entries)
+        entries = list(
+            read_contents([Source(shard, "train") for shard in shards_of(Path(config.data.train))]).entries
+        )
     vocabulary, findings = vocabulary_of(entries)
     if vocabulary is not None and vocabulary.is_in_pieces:
         try:

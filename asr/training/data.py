@@ -8,6 +8,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import numpy as np
+
 from asr.base.config import Config
 from asr.base.errors import UserError
 from asr.base.text.mixed import is_toned
@@ -86,7 +88,8 @@ def make_vocabulary(config: Config) -> Vocabulary:
 
     if config.data.vocabulary in TRAINING_TOKENS:
         manifest = Path(config.data.train)
-        own = Vocabulary.of_utterances(training_utterances(config, logging.DEBUG))  # `training_data` warns
+        columns = training_utterances(config, logging.DEBUG).columns  # `training_data` warns
+        own = Vocabulary(sorted(columns.tokens_in_use()))
         if own.is_in_pieces:
             return pieces_beside(manifest, own, config)
         return with_parent_tokens(own, config)
@@ -177,9 +180,9 @@ def training_data(
     manifest = Path(config.data.train)
     utterances = training_utterances(config)
     log_machine_labelled(config, utterances)
-    labels = [utterance.tokens for utterance in utterances if utterance.labelled_by is not None]
+    labels = [one.tokens for one in utterances.take(np.flatnonzero(utterances.columns.by_machine))]
     expect_same_pieces(labels, vocabulary, config.data.machine_labelled)
-    weights = weights_of(config.data.weights, list(dict.fromkeys(u.corpus for u in utterances if u.corpus)))
+    weights = weights_of(config.data.weights, list(filter(None, utterances.columns.corpora_in_use())))
     sound, problems = check_utterances(
         utterances,
         vocabulary,

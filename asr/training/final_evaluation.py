@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from asr.base.config import Config, DataConfig
 from asr.base.decoder_settings import DecoderSettings
 from asr.base.errors import UserError
+from asr.base.system.shards import has_manifest, single_file
 from asr.base.text.hanzi_text import is_hanzi
 from asr.base.text.pieces import UNITS_MODEL
 from asr.base.vocabulary import Vocabulary
@@ -65,9 +66,9 @@ def refuse_final_files(config: Config) -> None:
     for manifest in more_test_manifests(data):
         path = manifest.resolve()
         will_be_made = data.corpus and path.is_relative_to(Path(data.prepared_dir).resolve())
-        if not path.exists() and not will_be_made:
+        if not has_manifest(manifest) and not will_be_made:
             raise UserError(f"data.more_tests: expected manifests, received {manifest}, which does not exist")
-        other = found.setdefault((path.parent.name, path.stem), manifest)
+        other = found.setdefault((path.parent.name, single_file(manifest).stem), manifest)
         if other is not manifest:
             raise UserError(
                 f"data.more_tests: the reports of {other} and {manifest} would be one file; expected "

@@ -11,18 +11,22 @@ import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
+import numpy as np
+
 from asr.base.config import Config, DataConfig
 from asr.base.errors import UserError
 from asr.base.text.mixed import begins_word
 from asr.base.text.units import MIN_SHARE, unit_of
 from asr.base.text.wording import counted, duration
 from asr.base.types import Utterance
+from data_pipeline.manifests.columns import added_in_order
 from data_pipeline.manifests.manifest import read_manifest
+from data_pipeline.manifests.utterances import Utterances
 
 logger = logging.getLogger(__name__)
 
 
-def training_utterances(config: Config, level: int = logging.WARNING) -> list[Utterance]:
+def training_utterances(config: Config, level: int = logging.WARNING) -> Utterances:
     """Return the utterances of `data.train`, and after them those of `data.machine_labelled`.
 
     Args:
@@ -33,32 +37,33 @@ def training_utterances(config: Config, level: int = logging.WARNING) -> list[Ut
         UserError: a manifest cannot be read, two have the same id, or their labels are of different units.
     """
     own = read_manifest(Path(config.data.train))
-    return [*own, *_machine_labelled(config.data, own, level)] if config.data.machine_labelled else own
+    others = list(_machine_labelled(config.data, own, level)) if config.data.machine_labelled else []
+    return own.followed_by(others) if others else own
 
 
-def log_machine_labelled(config: Config, utterances: Sequence[Utterance]) -> None:
+def log_machine_labelled(config: Config, utterances: Utterances) -> None:
     """Log how much of the training set a model has labelled, and how it is weighed."""
-    labelled = [u for u in utterances if u.labelled_by is not None]
-    if labelled:
-        seconds = sum(utterance.duration_s for utterance in labelled)
+    columns = utterances.columns
+    if num_labelled := int(columns.by_machine.sum()):
+        seconds = added_in_order(columns.durations_s[columns.by_machine])
         weight = config.train.label_weight
         logger.info(
             "labelled by a model: %s (%s) of %s%s",
-            counted(len(labelled), "utterance"),
+            counted(num_labelled, "utterance"),
             duration(seconds),
             f"{len(utterances):,}",
             f", whose loss counts {weight:g} times (train.label_weight)" if weight != 1 else "",
         )
 
 
-def _machine_labelled(data: DataConfig, own: Sequence[Utterance], level: int) -> Iterator[Utterance]:
+def _machine_labelled(data: DataConfig, own: Utterances, level: int) -> Iterator[Utterances]:
     known = _recordings_of_splits(data, own)
     seen = {utterance.id: data.train for utterance in own}
     tokens = _tokens_of(own)
     for name in filter(None, (entry.strip() for entry in data.machine_labelled.split(","))):
         rows = read_manifest(Path(name))
         _expect_unit(_tokens_of(rows), tokens, name, data.train)
-        kept = [row for row in rows if _source_of(row) not in known]
+        kept = rows.take(np.flatnonzero([_source_of(row) not in known for row in rows]))
         if len(kept) < len(rows):
             logger.log(
                 level,
@@ -74,7 +79,7 @@ def _machine_labelled(data: DataConfig, own: Sequence[Utterance], level: int) ->
                     "manifest of the latest round, or give each recording a unique id"
                 )
             seen[row.id] = name
-        yield from kept
+        yield kept
 
 
 def _tokens_of(utterances: Sequence[Utterance]) -> list[str]:

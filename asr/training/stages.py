@@ -18,6 +18,8 @@ from asr.model.devices import STAGES, device_errors_as_user_errors
 from asr.runs.run import Run
 from asr.runs.stage_record import StageRecord, read_stages
 from asr.training.optimization.out_of_memory import is_out_of_memory
+from data_pipeline.manifests.columns import added_in_order
+from data_pipeline.manifests.utterances import durations_of
 from multigpu.engine import Engine
 
 
@@ -65,7 +67,7 @@ def stages_of(placed: Any, optimizer: Any, num_rows: int) -> list[StageRecord]:
 
 def typical_batch(utterances: Sequence[Utterance], batch_s: float) -> tuple[int, float]:
     """Return the number of utterances in a typical batch, at least 1, and their length in seconds."""
-    mean_s = sum(utterance.duration_s for utterance in utterances) / len(utterances)
+    mean_s = added_in_order(durations_of(utterances)) / len(utterances)
     return max(1, int(batch_s / mean_s)), mean_s
 
 

@@ -81,6 +81,9 @@ class TrainingData(Protocol):
     def checksum(self) -> int:
         """Return a checksum of the utterances."""
 
+    def duration_of(self, plan: Sequence[list[int]]) -> float:
+        """Return the seconds of audio of the rows of batches."""
+
     def epoch(
         self,
         epoch: int,
@@ -88,7 +91,7 @@ class TrainingData(Protocol):
         fits: Any,
         own_rows: Callable[[Sequence[int]], list[int]],
         first_batch: int = 0,
-    ) -> tuple[list[list[int]], Iterator[TrainingBatch]]:
+    ) -> tuple[Sequence[list[int]], Iterator[TrainingBatch]]:
         """Return the rows of each batch, and the batches with only those rows that this process reads."""
 
 
@@ -445,8 +448,7 @@ class Trainer:
         done_s = epoch_s * done
         if self.progress.epoch.batches:
             plan, _ = self._epoch(done, self.progress.epoch.batches)
-            left = [self.train_data.utterances[place].duration_s for places in plan for place in places]
-            done_s += epoch_s - sum(left)
+            done_s += epoch_s - self.train_data.duration_of(plan)
         self.observer.on_session(epoch_s * self.num_epochs, done_s, self.engine.num_devices)
 
     @functools.cached_property
@@ -461,6 +463,6 @@ class Trainer:
             self.vocabulary.phone_ids() if self.config.model.intermediate_units == "phones" else (),
         )
 
-    def _epoch(self, epoch: int, first_batch: int) -> tuple[list[list[int]], Iterator[TrainingBatch]]:
+    def _epoch(self, epoch: int, first_batch: int) -> tuple[Sequence[list[int]], Iterator[TrainingBatch]]:
         seed = self.config.train.seed
         return self.train_data.epoch(epoch, seed, self.model.fits, self.engine.own_rows, first_batch)

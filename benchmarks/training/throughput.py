@@ -31,6 +31,7 @@ from benchmarks.common import seconds, show
 from data_pipeline.augment.augmenter import Augmenter
 from data_pipeline.batches import dataset
 from data_pipeline.manifests.manifest import read_manifest
+from data_pipeline.manifests.rows import Rows
 from data_pipeline.preparation.prepare import prepare_corpus
 
 RUNS = 5
@@ -78,7 +79,7 @@ def unsorted(num_samples, budget_samples, seed, epoch):
     """Plan batches of the same number of clips each, whatever their lengths."""
     size = int(budget_samples / np.mean(num_samples))
     order = np.random.default_rng((seed, epoch)).permutation(len(num_samples)).tolist()
-    return [order[first : first + size] for first in range(0, len(order), size)]
+    return Rows.of(order[first : first + size] for first in range(0, len(order), size))
 
 
 if __name__ == "__main__":

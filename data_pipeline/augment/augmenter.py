@@ -8,9 +8,7 @@ the others draw.
 
 from __future__ import annotations
 
-import hashlib
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,6 +22,7 @@ from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.augment.channels import through_channel
 from data_pipeline.augment.noise import ColouredNoises, Noises, add_noise, find_noises
 from data_pipeline.augment.rooms import Responses, find_responses, reverberate
+from data_pipeline.manifests.columns import utterance_keys as utterance_keys
 
 FULL_SCALE = 32767
 SOXR_QUALITY = "MQ"  # precise to the 16 bits of the result; "HQ", to 20 bits, takes 2.5 times as long
@@ -187,12 +186,6 @@ def _check_range(config: AugmentConfig, low: str, high: str) -> None:
         )
 
 
-def utterance_keys(ids: Sequence[str]) -> Keys:
-    """Return a number for each id, (N,), the same in any process."""
-    digests = (hashlib.blake2b(i.encode(errors="backslashreplace"), digest_size=8).digest() for i in ids)
-    return np.frombuffer(b"".join(digests), "<u8").astype(np.uint64)
-
-
 def speed_factors(config: AugmentConfig, seed: int, epoch: int, keys: Keys) -> npt.NDArray[np.float64]:
     """Return each clip's speed factor in this epoch, (N,), log-uniform between the configured limits."""
     slowest, fastest = config.speed_min, config.speed_max
@@ -247,6 +240,13 @@ def _mix(numbers: Keys) -> Keys:
 def num_samples_at(num_samples: int, factor: float) -> int:
     """Return the number of samples of a clip played `factor` times as fast."""
     return max(1, round(num_samples / factor))
+
+
+def nums_samples_at(
+    num_samples: npt.NDArray[np.int64], factors: npt.NDArray[np.float64]
+) -> npt.NDArray[np.int64]:
+    """Return the result of `num_samples_at` for many clips, (N,)."""
+    return np.maximum(1, np.rint(num_samples / factors).astype(np.int64))
 
 
 def change_speed(waveform: Waveform, factor: float) -> Waveform:

@@ -28,6 +28,7 @@ from asr.audio.recording import (
 )
 from asr.base.errors import UserError
 from asr.base.system.files import read_lines
+from asr.base.system.shards import has_manifest, shards_of
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.layout import files_below
 from data_pipeline.work import in_threads
@@ -90,9 +91,13 @@ def find_sounds(where: Path, key: str, built_in: str) -> list[Path]:
         paths = list(files_below(where, AUDIO_SUFFIXES))
     elif where.name.lower().endswith(AUDIO_SUFFIXES) and where.exists():
         paths = [where]
-    elif where.exists():
-        lines = read_lines(where, "manifest")
-        paths = [_audio_path(where, number, line) for number, line in enumerate(lines, 1) if line.strip()]
+    elif has_manifest(where):
+        paths = [
+            _audio_path(shard, number, line)
+            for shard in shards_of(where)
+            for number, line in enumerate(read_lines(shard, "manifest"), 1)
+            if line.strip()
+        ]
     else:
         raise UserError(f'{key}: {where}: no such folder or manifest; "{built_in}" is built in')
     if not paths:

@@ -6,10 +6,13 @@ therefore sees few shapes, and soon has tuned or compiled its kernels for all of
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+
+from data_pipeline.manifests.rows import Rows
 
 STEPS_PER_OCTAVE = 16
 
@@ -21,7 +24,7 @@ def padded_length(num_samples: int) -> int:
     return int(_padded_lengths([num_samples])[0])
 
 
-def plan_epoch(num_samples: Lengths, budget_samples: int, seed: int, epoch: int) -> list[list[int]]:
+def plan_epoch(num_samples: Lengths, budget_samples: int, seed: int, epoch: int) -> Rows:
     """Cut clips into batches of similar length and shuffle the batches.
 
     Every clip is in exactly one batch. A batch holds as many clips as fit its budget, each counted at the
@@ -41,10 +44,10 @@ def plan_epoch(num_samples: Lengths, budget_samples: int, seed: int, epoch: int)
     padded = _padded_lengths(num_samples)
     tie_breakers = rng.random(len(padded))
     batches = _cut(np.lexsort((tie_breakers, padded)), padded, budget_samples)
-    return [batches[index] for index in rng.permutation(len(batches))]
+    return batches.take(rng.permutation(len(batches)))
 
 
-def plan_in_order(num_samples: Lengths, budget_samples: int) -> list[list[int]]:
+def plan_in_order(num_samples: Lengths, budget_samples: int) -> Rows:
     """Cut clips into batches for evaluation: the shortest first, without randomness."""
     lengths = np.asarray(num_samples, np.int64)
     return _cut(np.argsort(lengths, kind="stable"), _padded_lengths(lengths), budget_samples)
@@ -58,13 +61,18 @@ def _padded_lengths(num_samples: Lengths) -> npt.NDArray[np.int64]:
     return -(-lengths // step) * step
 
 
-def _cut(order: npt.NDArray[np.int64], padded: npt.NDArray[np.int64], budget_samples: int) -> list[list[int]]:
+def _cut(order: npt.NDArray[np.int64], padded: npt.NDArray[np.int64], budget_samples: int) -> Rows:
     """Fill batches with clips in order of their padded lengths, as many as fit the budget."""
-    batches: list[list[int]] = []
-    current: list[int] = []
-    for place, longest in zip(order.tolist(), padded[order].tolist(), strict=True):
-        if current and longest * (len(current) + 1) > budget_samples:
-            batches.append(current)
-            current = []
-        current.append(place)
-    return [*batches, current] if current else batches
+    lengths, num_clips = padded[order].data, len(order)
+    begins = [0]
+    while (begin := begins[-1]) < num_clips:
+        # every clip of the batch is as long as its first one or longer, which bounds their number
+        most = max(1, budget_samples // lengths[begin]) if lengths[begin] else num_clips
+
+        def is_too_much(end: int, begin: int = begin) -> bool:
+            """Return whether a batch would be above the budget with the clip at this index."""
+            return lengths[end] * (end - begin + 1) > budget_samples
+
+        others = range(begin + 1, min(begin + most, num_clips))
+        begins.append(begin + 1 + bisect_left(others, True, key=is_too_much))
+    return Rows(order, np.array(begins, np.int64))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 import threading
-import zlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -21,17 +21,20 @@ from asr.base.types import Batch, TrainingBatch, Utterance, WeightedBatch
 from asr.base.vocabulary import Vocabulary
 from data_pipeline.augment.augmenter import (
     Augmenter,
-    num_samples_at,
+    nums_samples_at,
     pause_samples,
     speed_factors,
     uniform_numbers,
-    utterance_keys,
 )
 from data_pipeline.batches.batching import padded_length, plan_epoch, plan_in_order
+from data_pipeline.manifests.columns import Columns, added_in_order
+from data_pipeline.manifests.rows import Rows, looked_up, narrow
+from data_pipeline.manifests.utterances import Utterances, checksum_of, columns_of
 from data_pipeline.work import available_cores, one_ahead
 
 READ_AHEAD = 4  # batches
 KEPT_BYTES = 512 << 20  # of samples, 4.6 hours
+DRAWN_AT_ONCE = 1 << 20  # utterances, which bounds the memory of what is drawn for their pauses
 # apart in what is drawn by the number of an epoch: an utterance's second copy, and how many copies it has
 COPY_STRIDE, DRAW_STRIDE = 1 << 32, 1 << 48
 
@@ -104,42 +107,48 @@ class Dataset:
     recordings: DecodedRecordings = field(default_factory=DecodedRecordings, repr=False, compare=False)
 
     @cached_property
-    def labels(self) -> list[list[int]]:
+    def _columns(self) -> Columns:
+        return columns_of(self.utterances)
+
+    @cached_property
+    def labels(self) -> Rows:
         """Return the ids of each utterance's tokens."""
-        return [self.vocabulary.encode_known(utterance.tokens) for utterance in self.utterances]
+        columns, unknown = self._columns, len(self.vocabulary)
+        ids = [(*self.vocabulary.encode_known([name]), unknown)[0] for name in columns.token_names]
+        values = looked_up(narrow(np.array(ids, np.int32), unknown + 1), columns.tokens.values)
+        labels, is_known = columns.tokens.with_values(values), values != unknown
+        return labels if is_known.all() else labels.where(is_known)
 
     @cached_property
     def num_samples(self) -> npt.NDArray[np.int64]:
         """Return the length of each utterance, (N,)."""
-        durations_s = np.array([utterance.duration_s for utterance in self.utterances])
-        num_samples: npt.NDArray[np.int64] = np.rint(durations_s * SAMPLE_RATE_HZ).astype(np.int64)
-        return num_samples
+        return np.rint(self._columns.durations_s * SAMPLE_RATE_HZ).astype(np.int64)
 
-    @cached_property
+    @property
     def keys(self) -> npt.NDArray[np.uint64]:
         """Return the key of each utterance's random numbers, (N,)."""
-        return utterance_keys([utterance.id for utterance in self.utterances])
+        return self._columns.keys
 
     @property
     def duration_s(self) -> float:
         """Return the seconds of audio of an epoch; with fractional weights, of an epoch on average."""
-        weights = self.weights
-        return sum(weights.get(utterance.corpus, 1.0) * utterance.duration_s for utterance in self.utterances)
+        return added_in_order(self._weights * self._columns.durations_s)
+
+    def duration_of(self, plan: Sequence[list[int]]) -> float:
+        """Return the seconds of audio of the rows of batches, not augmented."""
+        return float(sum(self._columns.durations_s[rows].sum() for rows in plan))
 
     @property
     def checksum(self) -> int:
         """Return a checksum of the ids, durations and labels, and of their order."""
-        checksum = 0
-        for place, utterance in enumerate(self.utterances):
-            row = repr((utterance.id, utterance.duration_s, utterance.tokens))
-            line = f"\n{row}" if place else row
-            checksum = zlib.crc32(line.encode(errors="backslashreplace"), checksum)
-        return checksum
+        if isinstance(self.utterances, Utterances):
+            return self.utterances.checksum()
+        return checksum_of((one.id, one.duration_s, one.tokens) for one in self.utterances)
 
-    def in_order(self) -> tuple[list[list[int]], Iterator[Batch]]:
+    def in_order(self) -> tuple[Rows, Iterator[Batch]]:
         """Return the rows of each batch, and the batches: every utterance once, not augmented."""
         plan = plan_in_order(self.num_samples, round(self.batch_s * SAMPLE_RATE_HZ))
-        return plan, self._batches(plan, self._read, self.labels.__getitem__)
+        return plan, self._batches(len(plan), plan.__getitem__, self._read, self.labels.__getitem__)
 
     def epoch(
         self,
@@ -148,7 +157,7 @@ class Dataset:
         fits: Callable[[int, list[int]], bool],
         own_rows: Callable[[Sequence[int]], list[int]] = list,
         first_batch: int = 0,
-    ) -> tuple[list[list[int]], Iterator[TrainingBatch]]:
+    ) -> tuple[Rows, Iterator[TrainingBatch]]:
         """Return the rows of each batch, and the batches, of one epoch of training.
 
         Args:
@@ -170,19 +179,22 @@ class Dataset:
             return self.augmenter.apply(waveform, draw, key, speed)
 
         def labels_of(number: int) -> Sequence[int]:
-            return labels[clips.places[number]]
+            return labels[int(clips.places[number])]
 
-        places = [clips.places[numbers].tolist() for numbers in plan]
-        own = [own_rows(numbers) for numbers in plan]
-        batches = self._batches(own, read, labels_of)
+        def own_clips(batch: int) -> list[int]:
+            return own_rows(plan[batch])
+
+        places = plan.with_values(clips.places[plan.values])
+        batches = self._batches(len(plan), own_clips, read, labels_of)
         if self.label_weight == 1.0:
             return places, batches
-        rows = [clips.places[numbers].tolist() for numbers in own]
-        return places, (self.weighted(batch, of) for batch, of in zip(batches, rows, strict=True))
+        return places, (
+            self.weighted(batch, clips.places[own_clips(number)]) for number, batch in enumerate(batches)
+        )
 
-    def weighted(self, batch: Batch, rows: Sequence[int]) -> WeightedBatch:
+    def weighted(self, batch: Batch, rows: Sequence[int] | npt.NDArray[np.int64]) -> WeightedBatch:
         """Return a batch of these rows with the weights of their losses."""
-        labelled = [self.utterances[row].labelled_by is not None for row in rows]
+        labelled = self._columns.by_machine[rows]
         return WeightedBatch(*batch, np.where(labelled, self.label_weight, 1.0).astype(np.float32))
 
     def _clips(self, epoch: int, fits: Callable[[int, list[int]], bool]) -> _Clips:
@@ -190,52 +202,62 @@ class Dataset:
         copies = list(self._copies(epoch))
         draws = [epoch + copy * COPY_STRIDE for copy in range(len(copies))]
         places = np.concatenate(copies)
-        config, seed = self.augmenter.config, self.augmenter.seed
-        speeds = np.concatenate(
-            [
-                speed_factors(config, seed, draw, self.keys[chosen])
-                for draw, chosen in zip(draws, copies, strict=True)
-            ]
+        speeds, pauses = (
+            np.concatenate(drawn)
+            for drawn in zip(*itertools.starmap(self._drawn, zip(draws, copies, strict=True)), strict=True)
         )
-        pauses = [
-            pause_samples(config, seed, draw, self.keys[chosen]).sum(axis=1)
-            for draw, chosen in zip(draws, copies, strict=True)
-        ]
-        lengths = self.num_samples[places]
-        for clip, (own, speed) in enumerate(zip(lengths.tolist(), speeds.tolist(), strict=True)):
-            length = num_samples_at(own, speed)
-            if speed <= 1 or fits(length, self.labels[places[clip]]):
-                lengths[clip] = length
-            else:
-                speeds[clip] = 1.0
-        lengths += np.concatenate(pauses)
+        own = self.num_samples[places]
+        lengths = nums_samples_at(own, speeds)
+        for clip in map(int, np.flatnonzero(speeds > 1)):
+            if not fits(int(lengths[clip]), self.labels[places[clip]]):
+                lengths[clip], speeds[clip] = own[clip], 1.0
+        lengths += pauses
         return _Clips(places, np.repeat(draws, list(map(len, copies))), speeds, lengths)
+
+    def _drawn(
+        self, draw: int, places: npt.NDArray[np.int64]
+    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
+        """Return the speed factors of these utterances, and the samples of their pauses, (N,) each."""
+        config, seed = self.augmenter.config, self.augmenter.seed
+        speeds, pauses = np.empty(len(places)), np.empty(len(places), np.int64)
+        for begin in range(0, len(places), DRAWN_AT_ONCE):
+            some = slice(begin, begin + DRAWN_AT_ONCE)
+            keys = self.keys[places[some]]
+            speeds[some] = speed_factors(config, seed, draw, keys)
+            pauses[some] = pause_samples(config, seed, draw, keys).sum(axis=1)
+        return speeds, pauses
 
     def _copies(self, epoch: int) -> Iterator[npt.NDArray[np.int64]]:
         """Yield the places of the utterances that an epoch has at least once, at least twice, and so on."""
         if not self.weights:
             yield np.arange(len(self.utterances))
             return
-        weights = np.array([self.weights.get(utterance.corpus, 1.0) for utterance in self.utterances])
         drawn = uniform_numbers(self.augmenter.seed, epoch + DRAW_STRIDE, self.keys)
-        num_copies = np.floor(weights + drawn).astype(np.int64)
+        num_copies = np.floor(self._weights + drawn).astype(np.int64)
         for copy in range(int(num_copies.max())):
             yield np.flatnonzero(num_copies > copy)
+
+    @property
+    def _weights(self) -> npt.NDArray[np.float64]:
+        """Return how often an epoch has each utterance, (N,)."""
+        weights = [self.weights.get(name, 1.0) for name in self._columns.corpus_names]
+        return np.array(weights)[self._columns.corpora]
 
     def _read(self, place: int) -> Waveform:
         return read_audio(self.utterances[place].audio_path)
 
     def _batches(
         self,
-        plan: Sequence[Sequence[int]],
+        num_batches: int,
+        clips_of: Callable[[int], Sequence[int]],
         read: Callable[[int], Waveform],
         labels_of: Callable[[int], Sequence[int]],
     ) -> Iterator[Batch]:
-        """Yield batches of clips and labels, of which `plan` holds the numbers."""
+        """Yield batches of clips and labels, of which `clips_of` returns the numbers."""
         failures: list[UserError] = []
 
         def load(number: npt.NDArray[np.int64]) -> tuple[npt.NDArray[Any], ...]:
-            clips = plan[int(number)]
+            clips = clips_of(int(number))
             try:
                 waveforms = [read(clip) for clip in clips]
             except UserError as error:
@@ -246,7 +268,7 @@ class Dataset:
         def load_batch(number: Any) -> Any:
             return tf.numpy_function(load, [number], (tf.int16, tf.int32, tf.int32, tf.int32), stateful=False)
 
-        dataset = tf.data.Dataset.range(len(plan)).map(
+        dataset = tf.data.Dataset.range(num_batches).map(
             load_batch, num_parallel_calls=available_cores(), deterministic=True
         )
         options = tf.data.Options()

@@ -33,6 +33,7 @@ from asr.audio.recording import (
 from asr.base.errors import UserError
 from asr.base.system.files import is_utf8
 from asr.base.system.lock import exclusive_lock
+from asr.base.system.shards import single_file
 from asr.base.types import Utterance
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.manifests.left_out import write_left_out
@@ -83,8 +84,8 @@ def pack_manifest(
     Raises:
         UserError: other utterances are packed there under this name, or the folder is not writable.
     """
-    target = folder / manifest.name
-    if target.resolve() == manifest.resolve():
+    target = folder / single_file(manifest).name
+    if folder.resolve() == manifest.resolve().parent and target.name == manifest.name:
         raise UserError(f"{folder}: the folder of the manifest itself; choose another folder to pack into")
     if not is_utf8(str(folder)):
         raise UserError(f"{folder}: name is not UTF-8; choose another folder")
@@ -116,8 +117,8 @@ def _pack(
     places, num_before = _finished_before(target, utterances)
     by_length = [utterance for utterance in by_length if utterance.id not in places]
     left_out: list[LeftOut] = []
-    with _Shards(folder, manifest.name, shard_bytes, num_before) as shards:
-        files = in_threads(_as_file, by_length, f"packing {manifest.stem}", AT_ONCE, on_progress=on_progress)
+    with _Shards(folder, target.name, shard_bytes, num_before) as shards:
+        files = in_threads(_as_file, by_length, f"packing {target.stem}", AT_ONCE, on_progress=on_progress)
         for utterance, file in zip(by_length, files, strict=True):
             if isinstance(file, LeftOut):
                 left_out.append(file)

@@ -6,10 +6,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from asr.base.errors import UserError
+from asr.base.system.shards import has_manifest, is_manifest_name
 from data_pipeline.corpora.forms import table
 from data_pipeline.corpora.layout import plain_spaces, text_lines
 from data_pipeline.manifests.manifest import read_manifest
-from data_pipeline.text.manifest_text import SUFFIX as MANIFEST_SUFFIX
 from data_pipeline.text.reading_text import readable_parts
 from data_pipeline.types import Recording
 
@@ -23,7 +23,7 @@ def written_texts(path: Path) -> list[Recording]:
     Raises:
         UserError: the file cannot be read, or has no text.
     """
-    if not path.is_file():
+    if not path.is_file() and not has_manifest(path):
         raise UserError(
             f"{path}: no such file; expected a text with one sentence a line, a table, or a manifest"
         )
@@ -35,11 +35,11 @@ def written_texts(path: Path) -> list[Recording]:
 
 def is_plain_text(path: Path) -> bool:
     """Return whether a file is neither a table nor a manifest, by its suffix."""
-    return path.suffix.lower() not in (MANIFEST_SUFFIX, *table.SUFFIXES)
+    return not is_manifest_name(path.name) and path.suffix.lower() not in table.SUFFIXES
 
 
 def _texts(path: Path) -> Iterator[Recording]:
-    if path.suffix.lower() == MANIFEST_SUFFIX:
+    if is_manifest_name(path.name):
         for utterance in read_manifest(path):
             yield _unspoken(f"{path}: {utterance.id}", utterance.text, utterance.tokens)
     elif is_plain_text(path):

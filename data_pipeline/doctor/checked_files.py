@@ -23,6 +23,7 @@ from asr.audio.recording import PIECE
 from asr.base.errors import UserError
 from asr.base.system.files import whole_file
 from asr.base.system.lock import lock_file
+from asr.base.system.shards import shards_of, single_file
 
 logger = logging.getLogger(__name__)
 
@@ -63,15 +64,18 @@ class CheckedFiles:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Path, manifest: Path) -> None:
         """Add what was found to the file, which another process may have changed since it was read.
 
         A folder that cannot be written to costs a check at the next start.
+
+        Args:
+            path: of the file.
+            manifest: locked meanwhile.
         """
         if not self._added:
             return
         added = np.array([(key, *values) for key, values in self._added.items()], ROW)
-        manifest = path.with_name(path.name.removesuffix(SUFFIX))
         try:
             with manifest.open("rb") as locked:
                 lock_file(locked, wait=True)
@@ -115,13 +119,16 @@ def checked_files(manifest: Path | None) -> Iterator[CheckedFiles]:
     Args:
         manifest: its path; None to remember nothing.
     """
-    path = None if manifest is None else manifest.with_name(manifest.name + SUFFIX)
-    files = CheckedFiles.load(path) if path else CheckedFiles(np.zeros(0, ROW))
+    if manifest is None:
+        yield CheckedFiles(np.zeros(0, ROW))
+        return
+    single = single_file(manifest)
+    path = single.with_name(single.name + SUFFIX)
+    files = CheckedFiles.load(path)
     try:
         yield files
     finally:
-        if path:
-            files.save(path)
+        files.save(path, shards_of(manifest)[0])
 
 
 def _key(audio_path: str) -> int:

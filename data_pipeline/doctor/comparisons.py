@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Hashable, Iterator, Sequence
+from pathlib import Path
 
 from asr.base.text.wording import counted
 from data_pipeline.doctor.checkup import Checkup, is_silent
@@ -12,15 +13,16 @@ from data_pipeline.text.sentences import sentence_key
 
 
 def id_findings(entries: Sequence[ManifestLine]) -> Iterator[Finding]:
-    """Yield ids that appear twice in a manifest, or in two manifests."""
+    """Yield ids that appear twice in a manifest or its shards, or in two manifests."""
     first: dict[str, ManifestLine] = {}
-    first_here: dict[tuple[Source, str], ManifestLine] = {}
+    first_here: dict[tuple[Source | Path, str], ManifestLine] = {}
     for entry in entries:
         name = entry.utterance.id
-        here = first_here.setdefault((entry.source, name), entry)
+        here = first_here.setdefault((entry.source.corpus or entry.source, name), entry)
         anywhere = first.setdefault(name, entry)
         if here is not entry:
-            yield about(entry, "repeated-id", f"also in line {here.line}, which is kept")
+            where = "" if here.source == entry.source else f" of {here.source.path.name}"
+            yield about(entry, "repeated-id", f"also in line {here.line}{where}, which is kept")
         elif anywhere is not entry:
             yield about(entry, "shared-id", f"also {anywhere.source.path}, line {anywhere.line}")
 

@@ -9,6 +9,7 @@ from typing import Literal, TypeAlias
 
 from asr.base.config import DataConfig
 from asr.base.errors import UserError
+from asr.base.system.shards import is_pattern, shards_of
 from asr.base.types import Utterance
 from data_pipeline.corpora.clip_lists import split_of
 from data_pipeline.preparation.combined_corpora import folder_of, parts_of
@@ -161,10 +162,17 @@ KINDS: dict[str, FindingKind] = {
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """Identifies a manifest and its role."""
+    """Identifies a manifest and its role.
+
+    Attributes:
+        path: of the file.
+        role: of its utterances.
+        corpus: the name with wildcards that the file is a shard of; None for a manifest of one file.
+    """
 
     path: Path
     role: Role
+    corpus: Path | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,9 +254,13 @@ def sources_to_examine(manifests: Sequence[Path], data: DataConfig) -> list[Sour
             raise UserError(f"{source.path}: given twice; name each manifest once")
         seen.add(source.path.resolve())
     for source in sources:
-        if not source.path.exists():
+        if not source.path.exists() and not is_pattern(source.path):
             raise UserError(f"{source.path}: no such manifest; name one that `asr prepare` has written")
-    return sources
+    return [
+        Source(shard, source.role, source.path) if is_pattern(source.path) else source
+        for source in sources
+        for shard in shards_of(source.path)
+    ]
 
 
 def _listed(manifests: str, role: Role) -> list[Source]:

@@ -9,6 +9,7 @@ import collections
 import dataclasses
 import functools
 import logging
+from array import array
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +22,7 @@ from asr.base.types import Utterance
 from asr.base.vocabulary import Vocabulary
 from asr.base.work import OnProgress, Work, ignore_progress
 from data_pipeline.doctor.checked_files import CheckedFiles, checked_files, file_state
+from data_pipeline.manifests.utterances import some_of
 from data_pipeline.text.sentences import sentence_key
 from data_pipeline.work import in_threads
 
@@ -49,7 +51,7 @@ def check_utterances(
     on_progress: OnProgress = ignore_progress,
     manifest: Path | None = None,
     share: CheckedShare = ALONE,
-) -> tuple[list[Utterance], list[str]]:
+) -> tuple[Sequence[Utterance], list[str]]:
     """Split utterances into those that can be trained on and those that cannot.
 
     Args:
@@ -64,17 +66,16 @@ def check_utterances(
         The usable utterances in their order, and a message about each of the others: id, file,
         reason, remedy.
     """
-    sound: list[Utterance] = []
+    sound = array("q")
     problems: list[str] = []
-    for utterance, checked in zip(
-        utterances, _check_all(utterances, on_progress, manifest, share), strict=True
-    ):
+    checks = _check_all(utterances, on_progress, manifest, share)
+    for index, (utterance, checked) in enumerate(zip(utterances, checks, strict=True)):
         reason = checked.problem or _label_problem(utterance, checked.num_samples, vocabulary, fits)
         if reason:
             problems.append(_named(utterance, reason))
         else:
-            sound.append(utterance)
-    return sound, problems
+            sound.append(index)
+    return some_of(utterances, sound) if problems else utterances, problems
 
 
 def check_audio(
@@ -106,8 +107,9 @@ def is_too_short(duration_s: float) -> bool:
 
 def shared_sentences(train: Sequence[Utterance], other: Sequence[Utterance]) -> int:
     """Return the number of utterances of another set whose sentence is in the training set."""
-    known = {sentence_key(utterance.text, utterance.tokens) for utterance in train}
-    return sum(sentence_key(utterance.text, utterance.tokens) in known for utterance in other)
+    asked = collections.Counter(sentence_key(utterance.text, utterance.tokens) for utterance in other)
+    shared = asked.keys() & (sentence_key(utterance.text, utterance.tokens) for utterance in train)
+    return sum(asked[sentence] for sentence in shared)
 
 
 def log_left_out(problems: Sequence[str], num_in_all: int, where: str) -> None:

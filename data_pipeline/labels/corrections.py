@@ -10,6 +10,7 @@ from typing import Any, Protocol
 
 from asr.base.errors import UserError
 from asr.base.system.files import read_lines, whole_file
+from asr.base.system.shards import shards_of
 from asr.base.text.pinyin import mandarin_syllables
 from asr.base.text.units import Unit, is_character
 from asr.base.text.wording import listed
@@ -88,7 +89,7 @@ def write_corrected(manifest: Path, new_manifest: Path, changed: Sequence[Correc
         raise UserError(f"{new_manifest}: exists already; choose another name, or remove it")
     tokens_of = {correction.utterance.id: " ".join(correction.tokens) for correction in changed}
     read_manifest(manifest)  # raises unless every line is a valid record
-    lines = [line for line in read_lines(manifest, "manifest") if line.strip()]
+    lines = [line for shard in shards_of(manifest) for line in read_lines(shard, "manifest") if line.strip()]
     folders = manifest.parent.resolve(), new_manifest.parent.resolve()
     with whole_file(new_manifest, "manifest") as file:
         for record in map(json.loads, lines):

@@ -3,6 +3,9 @@
     {"id": "a-1", "audio": "audio/a-1.wav", "duration_s": 1.595, "text": "你好", "tokens": "ni3 hao3",
      "speaker": "a"}
 
+A corpus may be in several files, its shards, named together by wildcards: `train-*.jsonl`. They are read in
+the order of their names; ids are unique over all of them. A file whose name ends in `.gz` is compressed.
+
 `audio` is relative to the manifest's folder, or absolute. `tokens` are separated by spaces; `text`, `speaker`
 and `corpus`, which only joint manifests have, may be missing. In manifests of `asr label`, `labelled_by`
 describes the model that made text and tokens; see `asr.base.types.MachineLabel`.
@@ -11,25 +14,30 @@ describes the model that made text and tokens; see `asr.base.types.MachineLabel`
 from __future__ import annotations
 
 import codecs
-import dataclasses
+import contextlib
+import gzip
 import itertools
-import json
-import re
-import sys
-from collections.abc import Iterable
+from array import array
+from bisect import bisect_right
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import BinaryIO, NamedTuple, cast
+
+import numpy as np
 
 from asr.base.errors import UserError
-from asr.base.system.files import is_utf8, whole_file
+from asr.base.system.files import whole_file
 from asr.base.system.paths import path_on_disk
+from asr.base.system.shards import COMPRESSED, open_shard, shards_of
 from asr.base.text.wording import listed
-from asr.base.types import MachineLabel, Utterance
+from asr.base.types import Utterance
+from data_pipeline.manifests.columns import GrowingColumns
+from data_pipeline.manifests.lines import Lines
+from data_pipeline.manifests.record import Record, checked_record, folder_prefix, line_of, utterance_of
+from data_pipeline.manifests.utterances import Source, Utterances
 
 NUM_ERRORS = 20  # of broken lines in one message; `asr doctor` lists all
-URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
-LONGEST_S = 1e6  # eleven days: a longer duration is a mistake in the unit
 
 
 @dataclass(frozen=True)
@@ -48,52 +56,109 @@ class Scan:
 
 
 def write_manifest(path: Path, utterances: Iterable[Utterance]) -> None:
-    """Write a manifest, with audio paths relative to its folder if they are below it.
+    """Write a manifest, with audio paths relative to its folder if they are below it; `.gz` is compressed.
 
     The file appears complete or not at all.
     """
     folder = path.parent.resolve()
-    with whole_file(path, "manifest") as file:
+    with whole_file(path, "manifest") as file, _compressed(file, path) as lines:
         for utterance in utterances:
-            file.write(_line(utterance, folder))
+            lines.write(line_of(utterance, folder))
+
+
+def _compressed(file: BinaryIO, path: Path) -> contextlib.AbstractContextManager[BinaryIO]:
+    """Return a file to write a manifest to: the same bytes in every run, without name and time."""
+    if not path.name.endswith(COMPRESSED):
+        return contextlib.nullcontext(file)
+    return cast(BinaryIO, gzip.GzipFile("", "wb", fileobj=file, mtime=0))
 
 
 def holds_utterances(path: Path, utterances: Iterable[Utterance]) -> bool:
     """Return whether a file is what `write_manifest` would write; a file that cannot be read is not."""
     folder = path.parent.resolve()
     try:
-        with path.open("rb") as file:
-            both = itertools.zip_longest(file, (_line(utterance, folder) for utterance in utterances))
+        with open_shard(path) as file:
+            both = itertools.zip_longest(file, (line_of(utterance, folder) for utterance in utterances))
             return all(line == expected for line, expected in both)
-    except OSError:
+    except (OSError, UserError):
         return False
 
 
-def read_manifest(path: Path) -> list[Utterance]:
-    """Read a manifest; audio paths are returned relative to the current folder, or absolute.
+def read_manifest(path: Path) -> Utterances:
+    """Read a manifest, or the shards of one; audio paths are relative to the current folder, or absolute.
+
+    The utterances stay as they are now, whatever becomes of the files.
+
+    Args:
+        path: of a file, or with wildcards that stand for several.
 
     Raises:
-        UserError: the file is missing or empty, a line is not a valid record, or an id appears twice.
+        UserError: a file is missing or empty, a line is not a valid record, or an id appears twice.
     """
-    scan = scan_manifest(path)
-    if scan.broken:
-        errors = [f"{path}:{number}: {reason}" for number, reason in scan.broken.items()]
+    places = _Places(shards_of(path), array("q", [0]), array("q"))
+    lines, columns = Lines(), GrowingColumns()
+    errors = []
+    for shard in places.shards:
+        for line in _lines_of(_on_disk(shard)):
+            if line.record is None:
+                errors.append(f"{shard}:{line.number}: {line.error}")
+            elif not errors:
+                _append(columns, line.record)
+                lines.append(line.content)
+                places.numbers.append(line.number)
+        if not errors and places.begins[-1] == len(lines):
+            raise UserError(f"{shard}: no utterances in this manifest; prepare the corpus again")
+        places.begins.append(len(lines))
+    if errors:
         raise UserError(listed(errors, NUM_ERRORS, separator="\n"))
-    if not scan.utterances:
-        raise UserError(f"{path}: no utterances in this manifest; prepare the corpus again")
+    lines.finish()
+    source = Source(lines, folder_prefix(_on_disk(places.shards[0]).parent))  # all shards are in one folder
+    utterances = Utterances([source], np.arange(len(lines)), columns.columns())
+    _refuse_duplicates(utterances, places)
+    return utterances
+
+
+def _on_disk(path: Path) -> Path:
+    return Path(path_on_disk(str(path)))
+
+
+def _append(columns: GrowingColumns, record: Record) -> None:
+    tokens, corpus = record["tokens"].split(), record.get("corpus") or ""
+    by_machine = record.get("labelled_by") is not None
+    columns.append(record["id"], record["duration_s"], tokens, corpus, by_machine)
+
+
+class _Places(NamedTuple):
+    """Where utterances are from: the shards, the first utterance of each, and the lines' numbers."""
+
+    shards: Sequence[Path]
+    begins: array[int]
+    numbers: array[int]
+
+    def shard_of(self, index: int) -> Path:
+        return self.shards[bisect_right(self.begins, index) - 1]
+
+
+def _refuse_duplicates(utterances: Utterances, places: _Places) -> None:
+    """Raise a UserError for the first line whose id an earlier line has."""
+    keys = utterances.columns.keys
+    ordered = np.sort(keys)
+    repeated = ordered[1:][ordered[1:] == ordered[:-1]]
     seen: dict[str, int] = {}
-    for number, utterance in scan.utterances.items():
-        if utterance.id in seen:
-            raise UserError(
-                f"{path}: duplicate id {utterance.id!r} in lines {seen[utterance.id]} and {number}; "
-                "give each recording a unique id"
-            )
-        seen[utterance.id] = number
-    return list(scan.utterances.values())
+    for index in np.flatnonzero(np.isin(keys, repeated)).tolist() if len(repeated) else ():
+        name = utterances[index].id  # two ids may, once in many thousand corpora, have the same key
+        if name in seen:
+            first, second = places.shard_of(seen[name]), places.shard_of(index)
+            numbers = places.numbers[seen[name]], places.numbers[index]
+            where = f" in lines {numbers[0]} and {numbers[1]}"
+            if first != second:
+                where = f" in line {numbers[1]} and in {first}:{numbers[0]}"
+            raise UserError(f"{second}: duplicate id {name!r}{where}; give each recording a unique id")
+        seen[name] = index
 
 
 def scan_manifest(path: Path) -> Scan:
-    """Read the valid lines of a manifest, and report the errors of the others.
+    """Read the valid lines of a manifest of one file, and report the errors of the others.
 
     Only line feeds (and carriage returns before them) end a line: a transcript may hold other line breaks.
 
@@ -103,25 +168,48 @@ def scan_manifest(path: Path) -> Scan:
     utterances: dict[int, Utterance] = {}
     broken: dict[int, str] = {}
     marked = False
-    path = Path(path_on_disk(str(path)))
+    path = _on_disk(path)
+    folder = folder_prefix(path.parent)
+    for line in _lines_of(path):
+        marked |= line.has_byte_order_mark
+        if line.record is None:
+            broken[line.number] = line.error
+        else:
+            utterances[line.number] = utterance_of(line.content, folder)
+    return Scan(utterances, broken, marked)
+
+
+class _Line(NamedTuple):
+    """A line that is not empty: its record, or the error in it."""
+
+    number: int
+    content: bytes
+    record: Record | None = None
+    error: str = ""
+    has_byte_order_mark: bool = False
+
+
+def _lines_of(path: Path) -> Iterator[_Line]:
     if path.is_fifo() and path.parent.name != "fd":  # a shell's <(...) is /dev/fd/63, and has a writer
         raise UserError(f"{path}: expected a manifest, received a pipe; save its data to a file")
     try:
-        with path.open("rb") as file:
+        with open_shard(path) as file:
+            marked = False
             for number, line in enumerate(file, start=1):
                 if number == 1 and line.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-                    return Scan(broken={1: "expected UTF-8, found UTF-16; save this file as UTF-8"})
+                    yield _Line(1, b"", error="expected UTF-8, found UTF-16; save this file as UTF-8")
+                    return
                 if number == 1 and line.startswith(codecs.BOM_UTF8):
                     marked, line = True, line.removeprefix(codecs.BOM_UTF8)
                 try:
                     text = _decoded(line)
                     if text.strip():
-                        utterances[number] = _utterance(text, path.parent)
+                        record = checked_record(text)
+                        yield _Line(number, line.rstrip(b"\r\n"), record, "", marked)
                 except UserError as error:
-                    broken[number] = str(error)
+                    yield _Line(number, b"", None, str(error), marked)
     except OSError as error:
         raise UserError(f"{path}: cannot read this manifest ({error.strerror})") from None
-    return Scan(utterances, broken, marked)
 
 
 def _decoded(line: bytes) -> str:
@@ -134,91 +222,3 @@ def _decoded(line: bytes) -> str:
     except UnicodeDecodeError:
         raise UserError("not UTF-8; save this file as UTF-8") from None
     raise UserError("expected UTF-8, found what looks like GB 18030; save this file as UTF-8")
-
-
-def _line(utterance: Utterance, folder: Path) -> bytes:
-    return f"{json.dumps(_record(utterance, folder), ensure_ascii=False)}\n".encode()
-
-
-def _record(utterance: Utterance, folder: Path) -> dict[str, Any]:
-    audio = Path(utterance.audio_path).resolve()
-    if audio.is_relative_to(folder):
-        audio = audio.relative_to(folder)
-    return {
-        "id": utterance.id,
-        "audio": audio.as_posix(),
-        "duration_s": round(utterance.duration_s, 4),
-        "text": utterance.text,
-        "tokens": " ".join(utterance.tokens),
-        "speaker": utterance.speaker,
-        **({"corpus": utterance.corpus} if utterance.corpus else {}),
-        **({"labelled_by": dataclasses.asdict(label)} if (label := utterance.labelled_by) else {}),
-    }
-
-
-def _utterance(line: str, folder: Path) -> Utterance:
-    try:
-        record = json.loads(line)
-    except (ValueError, RecursionError) as error:  # a ValueError where a number has thousands of digits
-        raise UserError(f"not a JSON object ({error})") from None
-    if not isinstance(record, dict):
-        raise UserError(f"expected a JSON object, received {line[:40]!r}")
-    if "audio_filepath" in record and "audio" not in record:
-        raise UserError("a line of NeMo's manifests; convert them with `asr prepare json_lines FOLDER`")
-    duration_s = record.get("duration_s")
-    # a boolean is an int to Python
-    if (
-        isinstance(duration_s, bool)
-        or not isinstance(duration_s, int | float)
-        or not 0 < duration_s < LONGEST_S
-    ):
-        raise UserError(f"duration_s: expected seconds above 0, received {duration_s!r}")
-    return Utterance(
-        id=_text(record, "id"),
-        audio_path=path_on_disk(str(folder / _audio(record))),
-        duration_s=float(duration_s),
-        text=_text(record, "text", default=""),
-        # the same few tokens recur: one copy of each takes a third of the memory
-        tokens=tuple(map(sys.intern, _text(record, "tokens").split())),
-        speaker=sys.intern(_text(record, "speaker", default="")),
-        corpus=sys.intern(_text(record, "corpus", default="")),
-        labelled_by=_machine_label(record.get("labelled_by")),
-    )
-
-
-def _machine_label(record: Any) -> MachineLabel | None:
-    if record is None:
-        return None
-    if not isinstance(record, dict):
-        raise UserError(f"labelled_by: expected a JSON object, received {record!r}")
-    names = ("run", "model", "version", "date", "source")
-    return MachineLabel(
-        **{name: sys.intern(_text(record, name, default="")) for name in names},
-        confidence=_number(record, "confidence"),
-        begin_s=_number(record, "begin_s"),
-    )
-
-
-def _number(record: dict[str, Any], key: str) -> float:
-    value = record.get(key, 0.0)
-    if isinstance(value, bool) or not isinstance(value, int | float):
-        raise UserError(f"labelled_by: {key}: expected a number, received {value!r}")
-    return float(value)
-
-
-def _audio(record: dict[str, Any]) -> str:
-    path = _text(record, "audio")
-    if URL.match(path):
-        raise UserError(f"audio: expected a path, received the address {path}; download the recording first")
-    return path
-
-
-def _text(record: dict[str, Any], key: str, default: str | None = None) -> str:
-    value = record.get(key)
-    if value is None and default is not None:
-        return default
-    if not isinstance(value, str):
-        raise UserError(f"{key}: expected a string, received {value!r}")
-    if "\0" in value or not is_utf8(value):
-        raise UserError(f"{key}: UTF-8 cannot encode {value!r}; rename it")
-    return value

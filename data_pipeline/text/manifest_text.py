@@ -8,13 +8,13 @@ from pathlib import Path
 
 import numpy as np
 
+from asr.base.system.shards import shards_of
 from asr.base.text.pinyin import is_syllable
 from asr.base.types import Utterance
 from data_pipeline.labels.readings.rules import SENTENCE_END
 from data_pipeline.manifests.manifest import read_manifest
 from data_pipeline.text.segmented_text import SegmentedBlock, SpokenWord, segment_text
 
-SUFFIX = ".jsonl"
 UTTERANCES_PER_BLOCK = 10_000
 
 
@@ -28,7 +28,7 @@ def segment_manifest(path: Path) -> Iterator[SegmentedBlock]:
         UserError: the manifest cannot be read.
     """
     utterances = read_manifest(path)
-    bytes_each = path.stat().st_size // len(utterances)
+    bytes_each = sum(shard.stat().st_size for shard in shards_of(path)) // len(utterances)
     for begin in range(0, len(utterances), UTTERANCES_PER_BLOCK):
         yield _block(utterances[begin : begin + UTTERANCES_PER_BLOCK], bytes_each)
 

@@ -13,6 +13,7 @@ import numpy as np
 
 from asr.base.errors import UserError
 from asr.base.system.files import cannot_write
+from asr.base.system.shards import is_manifest_name
 from asr.base.text.mixed import mixed_vocabulary, mixed_words
 from asr.base.text.pieces import Pieces
 from asr.base.text.pinyin import mandarin_syllables
@@ -21,7 +22,6 @@ from asr.base.work import OnProgress, Work, ignore_progress
 from data_pipeline.labels.errors import UnlabelledError
 from data_pipeline.labels.in_pieces import pieces_of
 from data_pipeline.manifests.manifest import read_manifest
-from data_pipeline.text.manifest_text import SUFFIX
 from data_pipeline.text.segmented_text import Int32
 from data_pipeline.text.text_files import STANDARD_INPUT, find_text_files, read_blocks
 
@@ -110,7 +110,7 @@ class PieceText:
 
     def _sentences_of(self, source: str) -> Iterator[list[tuple[str, ...]]]:
         """Yield the sentences of a file as pieces, some megabytes at a time."""
-        if source != STANDARD_INPUT and source.endswith(SUFFIX):
+        if source != STANDARD_INPUT and is_manifest_name(source):
             yield [
                 tokens
                 for utterance in read_manifest(Path(source))

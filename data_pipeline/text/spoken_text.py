@@ -13,6 +13,7 @@ import numpy as np
 from asr.base.errors import UserError
 from asr.base.system.child_process import ChildEndedError, ChildProcess
 from asr.base.system.files import cannot_write
+from asr.base.system.shards import is_manifest_name
 from asr.base.text.units import Unit
 from asr.base.work import OnProgress, Work, ignore_progress
 from data_pipeline.labels.readings.rules import SENTENCE_END
@@ -113,7 +114,7 @@ class SpokenText:
 
     def _read(self, children: Sequence[ChildProcess], num_bytes: int | None) -> None:
         num_read = 0
-        manifests = [source for source in self.sources if source.endswith(manifest_text.SUFFIX)]
+        manifests = [source for source in self.sources if is_manifest_name(source)]
         texts = [source for source in self.sources if source not in manifests]
         labelled = (manifest_text.segment_manifest(Path(source)) for source in manifests)
         for block in itertools.chain(segment_files(texts, children), *labelled):

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import IO, NamedTuple, cast
 
 from asr.base.errors import UserError
+from asr.base.system.shards import has_manifest, shards_of
 from asr.base.text.hanzi_text import is_hanzi
 
 STANDARD_INPUT = "-"
@@ -35,7 +36,7 @@ class TextBlock(NamedTuple):
 
 
 def find_text_files(paths: Sequence[str]) -> list[str]:
-    """Return the given files, and all files below the given folders except hidden ones, sorted.
+    """Return the given files, the shards of manifests, and all files below folders but hidden ones, sorted.
 
     Raises:
         UserError: a path does not exist, or a folder has no files.
@@ -52,6 +53,8 @@ def find_text_files(paths: Sequence[str]) -> list[str]:
             found.extend(map(str, inside))
         elif path.exists():
             found.append(name)
+        elif has_manifest(path):
+            found.extend(map(str, shards_of(path)))
         else:
             raise UserError(f"{name}: no such file or folder; expected a text file, or - for standard input")
     if found.count(STANDARD_INPUT) > 1:

@@ -10,9 +10,9 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
+from asr.base.system.shards import is_manifest_name
 from asr.base.text.hanzi_text import HANZI, is_hanzi
 from data_pipeline.manifests.manifest import read_manifest
-from data_pipeline.text.manifest_text import SUFFIX as MANIFEST_SUFFIX
 from data_pipeline.text.reading_text import CLOSING, PUNCTUATION, SENTENCE_ENDS
 from data_pipeline.text.segmented_text import TAG, form_of
 from data_pipeline.text.text_files import find_text_files, read_blocks
@@ -36,7 +36,7 @@ def whole_sentences(paths: Sequence[str]) -> Iterator[str]:
         UserError: a file cannot be read.
     """
     for source in find_text_files(paths):
-        if source.endswith(MANIFEST_SUFFIX):
+        if is_manifest_name(source):
             lines: Iterable[str] = (utterance.text for utterance in read_manifest(Path(source)))
         else:
             lines = _lines(source)

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from asr.base.errors import UserError
+from asr.base.system.shards import open_shard
 
 
 def is_utf8(text: str) -> bool:
@@ -20,7 +21,7 @@ def is_utf8(text: str) -> bool:
 
 
 def read_lines(path: Path, what: str) -> list[str]:
-    """Return the lines of a UTF-8 file, with or without a byte order mark.
+    """Return the lines of a UTF-8 file, with or without a byte order mark, also of one in `.gz`.
 
     Only line feeds (and carriage returns before them) end a line: a transcript may contain other breaks.
 
@@ -32,7 +33,8 @@ def read_lines(path: Path, what: str) -> list[str]:
         UserError: the file cannot be read, or is not UTF-8.
     """
     try:
-        text = path.read_bytes().decode("utf-8-sig")
+        with open_shard(path) as file:
+            text = file.read().decode("utf-8-sig")
     except OSError as error:
         raise UserError(f"{path}: cannot read this {what} ({error.strerror})") from None
     except UnicodeDecodeError:

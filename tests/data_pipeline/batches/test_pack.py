@@ -219,3 +219,12 @@ def test_full_disk_leaves_no_manifest_and_no_partial_file(mixed, tmp_path):
     assert "cannot write packed files" in result.stderr
     assert "Traceback" not in result.stderr
     assert [path.name for path in tmp_path.iterdir()] == [".asr-pack.lock"]
+
+
+def test_shards_are_packed_as_one_manifest(mixed, packed, tmp_path):
+    utterances = read_manifest(mixed)
+    write_manifest(tmp_path / "shards" / "train-0.jsonl.gz", utterances[:5])
+    write_manifest(tmp_path / "shards" / "train-1.jsonl", utterances[5:])
+    again = pack_manifest(tmp_path / "shards" / "train-*", tmp_path / "out")
+    assert again.manifest == tmp_path / "out" / "train.jsonl"
+    assert [u.id for u in read_manifest(again.manifest)] == [u.id for u in read_manifest(packed.manifest)]

@@ -178,7 +178,18 @@ def test_what_two_processes_find_is_kept(tmp_path):
         audio.touch()
         made_old(audio)
         files.add(str(audio), file_state(str(audio)), 1.5)
-        files.save(path)
+        files.save(path, tmp_path / "train.jsonl")
     both = CheckedFiles.load(path)
     assert len(both) == 2
     assert [both.duration_s(str(tmp_path / f"{name}.flac")) for name in "ab"] == [1.5, 1.5]
+
+
+def test_second_check_of_unchanged_shards_opens_no_recording(corpus, decoded):
+    manifest, utterances = corpus
+    for number in range(2):
+        manifest.with_name(f"train-{number}.jsonl").touch()
+    shards = manifest.with_name("train-*")
+    assert check_audio(utterances, manifest=shards) == [""] * 3
+    decoded.clear()
+    assert check_audio(utterances, manifest=shards) == [""] * 3
+    assert decoded == []

@@ -4,10 +4,12 @@ from pathlib import Path
 import pytest
 from helpers.corpora.defects import DEFECTS, SmallCorpus, examine, examine_paths
 
+from asr.base.config import load_config
 from asr.base.errors import UserError
 from data_pipeline.doctor.clean_manifests import LEFT_OUT, clean_paths, write_clean
-from data_pipeline.doctor.diagnosis import Diagnosis, as_json
-from data_pipeline.doctor.findings import KINDS, sources_of
+from data_pipeline.doctor.comparisons import id_findings
+from data_pipeline.doctor.diagnosis import Diagnosis, as_json, read_contents
+from data_pipeline.doctor.findings import KINDS, sources_of, sources_to_examine
 from data_pipeline.manifests.manifest import read_manifest
 
 # defects that are correctly reported twice
@@ -77,6 +79,20 @@ def test_recording_in_two_training_manifests_is_kept_once(corpus):
     diagnosis = examine(corpus)
     assert [finding.code for finding in diagnosis.findings] == ["repeated-audio", "shared-id"]
     assert {(source.path.name, line) for source, line in diagnosis.left_out()} == {("train-b.jsonl", 1)}
+
+
+def test_shards_are_examined_as_one_manifest_whose_ids_are_unique(tmp_path):
+    first = {"id": "a", "audio": "a.wav", "duration_s": 1.0, "tokens": "x"}
+    for number, name in enumerate("aba"):
+        line = json.dumps(first | {"id": name, "audio": f"{number}.wav"})
+        (tmp_path / f"train-{number}.jsonl").write_text(f"{line}\n", encoding="utf-8")
+    sources = sources_to_examine([tmp_path / "train-*"], load_config("demo").data)
+    assert [(source.path.name, source.role) for source in sources] == [
+        (f"train-{number}.jsonl", "train") for number in range(3)
+    ]
+    (found,) = id_findings(read_contents(sources).entries)
+    assert (found.code, found.source, found.line) == ("repeated-id", sources[2], 1)
+    assert found.detail == "also in line 1 of train-0.jsonl, which is kept"
 
 
 @pytest.mark.parametrize(

@@ -1,3 +1,4 @@
+import gzip
 import json
 import os
 from types import SimpleNamespace
@@ -111,3 +112,14 @@ def test_existing_file_is_not_overwritten(manifest):
     for path in (manifest, manifest.parent):
         with pytest.raises(UserError, match="exists already"):
             write_corrected(manifest, path, [])
+
+
+def test_corrected_shards_become_one_manifest(manifest, tmp_path):
+    lines = manifest.read_bytes().splitlines(keepends=True)
+    folder = tmp_path / "shards"
+    folder.mkdir()
+    (folder / "train-0.jsonl.gz").write_bytes(gzip.compress(b"".join(lines[:2])))
+    (folder / "train-1.jsonl").write_bytes(lines[2])
+    changed = changed_by(folder / "train-*", accepted("c", "hao3", "hao4"))
+    write_corrected(folder / "train-*", folder / "new.jsonl", changed)
+    assert lines_of(folder / "new.jsonl") == [*LINES[:2], LINES[2] | {"tokens": "hao4"}]

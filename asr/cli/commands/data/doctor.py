@@ -27,7 +27,8 @@ def add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="*",
         type=Path,
         metavar="MANIFEST",
-        help="JSON Lines files, named train, dev and test, or in this order (default: those of --config)",
+        help="JSON Lines files, named train, dev and test, or in this order; 'train-*.jsonl', in quotes, for "
+        "one in several files (default: those of --config)",
     )
     parser.add_argument(
         "--config",

@@ -23,7 +23,8 @@ def add_inspect_arguments(parser: argparse.ArgumentParser) -> None:
         nargs="+",
         type=Path,
         metavar="MANIFEST",
-        help="JSON Lines files, named train, dev and test, or in this order",
+        help="JSON Lines files, named train, dev and test, or in this order; 'train-*.jsonl', in quotes, for "
+        "one in several files",
     )
     parser.add_argument(
         "--html",

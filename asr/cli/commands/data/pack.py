@@ -12,7 +12,13 @@ from asr.cli.progress_bars import ProgressBars
 
 def add_pack_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("manifests", nargs="+", type=Path, metavar="MANIFEST", help="JSON Lines files")
+    parser.add_argument(
+        "manifests",
+        nargs="+",
+        type=Path,
+        metavar="MANIFEST",
+        help="JSON Lines files; 'train-*.jsonl', in quotes, for one in several files",
+    )
     parser.add_argument("out", type=Path, metavar="OUT", help="folder for the files and their manifests")
 
 

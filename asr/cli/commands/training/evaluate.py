@@ -12,7 +12,12 @@ from asr.cli.options.decoder import add_decoder_arguments, decoder_choice
 def add_evaluate_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("run", help="a run directory, such as runs/demo, a model file, or its address")
-    parser.add_argument("manifest", type=Path, help="JSON Lines, such as data/mandarin_demo/test.jsonl")
+    parser.add_argument(
+        "manifest",
+        type=Path,
+        help="JSON Lines, such as data/mandarin_demo/test.jsonl; 'test-*.jsonl', in quotes, for one in "
+        "several files",
+    )
     parser.add_argument(
         "--compare",
         type=Path,

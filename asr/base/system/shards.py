@@ -1,0 +1,94 @@
+"""Manifests of one corpus in several files, its shards, which a name with wildcards stands for.
+
+for shard in shards_of(Path("data/mine/train-*.jsonl.gz")):
+    with open_shard(shard) as file:
+        ...
+"""
+
+from __future__ import annotations
+
+import contextlib
+import glob
+import gzip
+import re
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import BinaryIO, cast
+
+from asr.base.errors import UserError
+
+MANIFEST_SUFFIX, COMPRESSED = ".jsonl", ".gz"
+SUFFIXES = (MANIFEST_SUFFIX, MANIFEST_SUFFIX + COMPRESSED)
+WILDCARDS = re.compile(r"[*?\[]")
+UNNAMED = "all"  # what a corpus is called whose name begins with a wildcard
+
+
+def is_pattern(path: Path) -> bool:
+    """Return whether a path stands for files by wildcards in its last name, and is no file itself."""
+    return bool(WILDCARDS.search(path.name)) and not path.exists()
+
+
+def is_manifest_name(name: str) -> bool:
+    """Return whether a file is a manifest by its suffix."""
+    return name.lower().endswith(SUFFIXES)
+
+
+def shards_of(path: Path) -> list[Path]:
+    """Return the files of a manifest: itself, or those its wildcards stand for, in the order of their names.
+
+    Other files, such as `train.jsonl.checked`, are not among them, whatever the wildcards.
+
+    Raises:
+        UserError: no file has such a name.
+    """
+    if not is_pattern(path):
+        if WILDCARDS.search(str(path.parent)) and not path.exists() and not path.parent.exists():
+            raise UserError(f"{path}: expected wildcards in the name of the files only; name one folder")
+        return [path]
+    found = _found(path)
+    if not found:
+        raise UserError(
+            f"{path}: no manifest has such a name; expected files that end in {' or '.join(SUFFIXES)}, such "
+            f"as {path.with_name('train-00000.jsonl')}"
+        )
+    return found
+
+
+def has_manifest(path: Path) -> bool:
+    """Return whether a manifest, or a shard of it, is there."""
+    return bool(_found(path)) if is_pattern(path) else path.exists()
+
+
+def _found(path: Path) -> list[Path]:
+    names = glob.glob(path.name, root_dir=path.parent)  # noqa: PTH207 (pathlib finds hidden files, too)
+    return [path.parent / name for name in sorted(names) if is_manifest_name(name)]
+
+
+def single_file(path: Path) -> Path:
+    """Return what a manifest is called in one file: `train.jsonl` for `train-*.jsonl` or `train.jsonl.gz`."""
+    if not is_pattern(path):
+        return path.with_suffix("") if path.name.endswith(SUFFIXES[1]) else path
+    before, *_ = WILDCARDS.split(path.name)
+    return path.with_name((before.rstrip("-_.") or UNNAMED) + MANIFEST_SUFFIX)
+
+
+@contextlib.contextmanager
+def open_shard(path: Path) -> Iterator[BinaryIO]:
+    """Open a manifest of one file for reading; one in `.gz` is decompressed.
+
+    Raises:
+        UserError: it is damaged or cut off; an OSError for a file that cannot be read.
+    """
+    if not path.name.endswith(COMPRESSED):
+        with path.open("rb") as file:
+            yield file
+        return
+    try:
+        with gzip.open(path) as compressed:
+            yield cast(BinaryIO, compressed)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise UserError(
+            f"{path}: expected a whole gzip file, found one that is damaged or half-written ({error}); "
+            "write it again"
+        ) from None
