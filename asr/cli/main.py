@@ -117,7 +117,7 @@ COMMANDS = (
     Command("inspect", "show statistics of manifests", add_inspect_arguments, inspect_command),
     Command("labels", "apply reviewed corrections of labels", add_labels_arguments, labels_command),
     Command("augment", "write a recording as training augments it", add_augment_arguments, augment_command),
-    Command("pack", "pack recordings into a few large TFRecord files", add_pack_arguments, pack_command),
+    Command("pack", "pack recordings into a few large files", add_pack_arguments, pack_command),
     Command(
         "synthesize",
         "synthesize labelled speech with espeak-ng or Kokoro",

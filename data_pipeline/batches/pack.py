@@ -1,13 +1,14 @@
 """Pack many recordings into a few large files, for large corpora and network disks that open files slowly.
 
 packed/train.jsonl                  the manifest: train on it as on any other
-packed/train.jsonl-00000.tfrecord   the recordings, sorted by length
+packed/train.jsonl-00000.tfrecord   the recordings, sorted by length; or .tar
 packed/train.left_out.tsv           unreadable recordings with the reason, if there are any
 
 A record is a `tf.train.Example` of `audio` (a whole file: FLAC, Ogg Vorbis and Opus as they were, else 16-bit
-mono WAV at 16 kHz), `id`, `text`, `tokens` and `speaker`, which `tf.data.TFRecordDataset` can read. The
-manifest gives the position of each recording in its file, so training can read them in any order: the batches
-equal those of the unpacked files bit for bit. An interrupted command keeps the files that were complete.
+mono WAV at 16 kHz), `id`, `text`, `tokens` and `speaker`, which `tf.data.TFRecordDataset` can read; a tar
+file has the same as NAME.flac and NAME.json, which WebDataset can read. The manifest gives the position of
+each recording in its file, so training can read them in any order: the batches equal those of the unpacked
+files bit for bit. An interrupted command keeps the files that were complete.
 """
 
 from __future__ import annotations
@@ -36,6 +37,13 @@ from asr.base.system.lock import exclusive_lock
 from asr.base.system.shards import single_file
 from asr.base.types import Utterance
 from asr.base.work import OnProgress, ignore_progress
+from data_pipeline.batches.pack_files import (
+    PackFile,
+    PackFormat,
+    fields_of,
+    open_pack_file,
+    pack_entries,
+)
 from data_pipeline.manifests.left_out import write_left_out
 from data_pipeline.manifests.manifest import read_manifest, write_manifest
 from data_pipeline.types import UNREADABLE_AUDIO, LeftOut
@@ -44,8 +52,6 @@ from data_pipeline.work import in_threads
 SHARD_BYTES = 512 << 20
 AT_ONCE = 16  # recordings that a thread holds in memory
 KEPT_CONTAINERS = {"FLAC", "OGG"}
-FIELDS = ("id", "text", "tokens", "speaker")
-HEADER_BYTES, FOOTER_BYTES = 12, 4  # of a TFRecord around its data: length and checksums
 
 
 @dataclass(frozen=True)
@@ -55,7 +61,7 @@ class Packed:
     Attributes:
         manifest: of the packed recordings.
         utterances: in the manifest.
-        num_files: number of TFRecord files.
+        num_files: number of files with recordings.
         left_out: recordings that could not be read.
     """
 
@@ -71,7 +77,11 @@ class Packed:
 
 
 def pack_manifest(
-    manifest: Path, folder: Path, shard_bytes: int = SHARD_BYTES, on_progress: OnProgress = ignore_progress
+    manifest: Path,
+    folder: Path,
+    shard_bytes: int = SHARD_BYTES,
+    on_progress: OnProgress = ignore_progress,
+    kind: PackFormat = "tfrecord",
 ) -> Packed:
     """Pack the recordings of one manifest.
 
@@ -80,6 +90,7 @@ def pack_manifest(
         folder: for the packed files and a manifest of the same name.
         shard_bytes: size at which a file is closed and the next one begun.
         on_progress: receives how many recordings are packed.
+        kind: format of the files.
 
     Raises:
         UserError: other utterances are packed there under this name, or the folder is not writable.
@@ -92,32 +103,38 @@ def pack_manifest(
     utterances = read_manifest(manifest)
     with exclusive_lock(folder, "asr pack"):
         if target.exists():
-            return _packed_before(target, utterances)
-        return _pack(utterances, manifest, target, shard_bytes, on_progress)
+            return _packed_before(target, utterances, kind)
+        shards = _Shards(folder, target.name, kind, shard_bytes)
+        return _pack(utterances, manifest, target, shards, on_progress)
 
 
-def _packed_before(target: Path, utterances: Sequence[Utterance]) -> Packed:
+def _packed_before(target: Path, utterances: Sequence[Utterance], kind: PackFormat) -> Packed:
     """Return what an earlier command packed, if it packed the same utterances."""
     packed = read_manifest(target)
     wanted = {utterance.id: (round(utterance.duration_s, 4), utterance.tokens) for utterance in utterances}
     if any(wanted.get(u.id) != (round(u.duration_s, 4), u.tokens) for u in packed):
         raise UserError(f"{target}: contains other utterances; remove it, or choose another folder")
     files = {utterance.audio_path.partition("@")[0] for utterance in packed}
+    if any(not file.endswith(f".{kind}") for file in files):
+        raise UserError(f"{target}: is packed in another format; choose another folder")
     kept = {utterance.id for utterance in packed}
     left_out = [LeftOut(u.audio_path, UNREADABLE_AUDIO) for u in utterances if u.id not in kept]
     return Packed(target, packed, len(files), left_out)
 
 
 def _pack(
-    utterances: Sequence[Utterance], manifest: Path, target: Path, shard_bytes: int, on_progress: OnProgress
+    utterances: Sequence[Utterance],
+    manifest: Path,
+    target: Path,
+    shards: _Shards,
+    on_progress: OnProgress,
 ) -> Packed:
-    folder = target.parent
     # batches hold clips of similar length, so clips that are read together are stored together
     by_length = sorted(utterances, key=lambda utterance: utterance.duration_s)
-    places, num_before = _finished_before(target, utterances)
+    places = shards.finished_before(utterances)
     by_length = [utterance for utterance in by_length if utterance.id not in places]
     left_out: list[LeftOut] = []
-    with _Shards(folder, target.name, shard_bytes, num_before) as shards:
+    with shards:
         files = in_threads(_as_file, by_length, f"packing {target.stem}", AT_ONCE, on_progress=on_progress)
         for utterance, file in zip(by_length, files, strict=True):
             if isinstance(file, LeftOut):
@@ -135,46 +152,6 @@ def _pack(
     return result
 
 
-def _finished_before(target: Path, utterances: Sequence[Utterance]) -> tuple[dict[str, str], int]:
-    """Return what an interrupted command packed, path by id, and in how many files.
-
-    Files are removed from the first one on that is damaged, missing, or has other utterances.
-    """
-    wanted = {utterance.id: utterance for utterance in utterances}
-    places: dict[str, str] = {}
-    paths = sorted(target.parent.glob(f"{glob.escape(target.name)}-*.tfrecord"))
-    for number, path in enumerate(paths):
-        found = _places_in(path, wanted) if path == _shard(target.parent, target.name, number) else None
-        if found is None:
-            for stale in paths[number:]:
-                stale.unlink()
-            return places, number
-        places |= found
-    return places, len(paths)
-
-
-def _places_in(path: Path, wanted: Mapping[str, Utterance]) -> dict[str, str] | None:
-    """Return the path of each recording in a packed file; None if it is damaged or has others than these."""
-    import tensorflow as tf
-
-    places: dict[str, str] = {}
-    position = 0
-    try:
-        for record in tf.data.TFRecordDataset(str(path)):
-            data = record.numpy()
-            values = tf.train.Example.FromString(data).features.feature
-            audio, *fields = (values[name].bytes_list.value[0] for name in ("audio", *FIELDS))
-            utterance = wanted.get(fields[0].decode())
-            if utterance is None or list(_fields(utterance).values()) != fields:
-                return None
-            begin = position + HEADER_BYTES + data.index(audio)
-            places[utterance.id] = piece_of_file(path, begin, len(audio))
-            position += HEADER_BYTES + len(data) + FOOTER_BYTES
-    except (tf.errors.OpError, IndexError, ValueError):
-        return None
-    return places
-
-
 def _as_file(utterance: Utterance) -> bytes | LeftOut:
     """Return the file of a recording as it is if it is compressed, else as 16-bit WAV at 16 kHz."""
     path = utterance.audio_path
@@ -190,92 +167,102 @@ def _as_file(utterance: Utterance) -> bytes | LeftOut:
     return wav.getvalue()
 
 
-def _shard(folder: Path, name: str, number: int) -> Path:
-    return folder / f"{name}-{number:05d}.tfrecord"
-
-
 class _Shards:
-    """Writes TFRecord files one after another; each gets its final name when it is complete."""
+    """The files of a pack, written one after another; each gets its final name when it is complete."""
 
-    def __init__(self, folder: Path, name: str, shard_bytes: int, num_files: int = 0) -> None:
-        self._folder, self._name, self._shard_bytes = folder, name, shard_bytes
-        self._writer: Any = None
-        self._position, self.num_files = 0, num_files
+    def __init__(self, folder: Path, name: str, kind: PackFormat, shard_bytes: int) -> None:
+        self._folder, self._name, self._kind, self._shard_bytes = folder, name, kind, shard_bytes
+        self._file: PackFile | None = None
+        self.num_files = self._num_recordings = 0
 
     def __enter__(self) -> _Shards:
         try:
             self._folder.mkdir(parents=True, exist_ok=True)
         except OSError as error:
-            raise self._cannot_write(error.strerror or str(error)) from None
+            raise self._cannot_write(error) from None
         return self
 
     def __exit__(self, kind: Any, *exception: object) -> None:
         if kind is None:
             self._finish_file()
             return
-        if self._writer is not None:
+        if self._file is not None:
             with contextlib.suppress(Exception):  # the failure is reported already
-                self._writer.close()
+                self._file.close()
         self._part.unlink(missing_ok=True)
+
+    def finished_before(self, utterances: Sequence[Utterance]) -> dict[str, str]:
+        """Return what an interrupted command packed, path by id.
+
+        Files are removed from the first one on that is damaged, missing, or has other utterances.
+        """
+        wanted = {utterance.id: utterance for utterance in utterances}
+        places: dict[str, str] = {}
+        paths = sorted(self._folder.glob(f"{glob.escape(self._name)}-*.{self._kind}"))
+        for number, path in enumerate(paths):
+            found = _places_in(path, wanted) if path == self._path else None
+            if found is None:
+                for stale in paths[number:]:
+                    stale.unlink()
+                break
+            places |= found
+            self.num_files, self._num_recordings = number + 1, len(places)
+        return places
 
     def add(self, utterance: Utterance, audio: bytes) -> str:
         """Write one recording, and return the path by which `read_audio` finds it."""
-        import tensorflow as tf
-
-        example = _example(utterance, audio)
         try:
-            if self._writer is None:
-                self._writer = tf.io.TFRecordWriter(str(self._part))
-            self._writer.write(example)
-        except tf.errors.OpError as error:
-            raise self._cannot_write(error.message) from None
-        place = piece_of_file(self._path, self._position + HEADER_BYTES + example.index(audio), len(audio))
-        self._position += HEADER_BYTES + len(example) + FOOTER_BYTES
-        if self._position >= self._shard_bytes:
+            if self._file is None:
+                self._file = open_pack_file(self._part, self._kind, self._num_recordings)
+            place = piece_of_file(self._path, self._file.add(utterance, audio), len(audio))
+        except _write_errors() as error:
+            raise self._cannot_write(error) from None
+        self._num_recordings += 1
+        if self._file.num_bytes >= self._shard_bytes:
             self._finish_file()
         return place
 
     @property
     def _path(self) -> Path:
-        return _shard(self._folder, self._name, self.num_files)
+        return self._folder / f"{self._name}-{self.num_files:05d}.{self._kind}"
 
     @property
     def _part(self) -> Path:
         return self._path.with_suffix(".part")
 
     def _finish_file(self) -> None:
-        import tensorflow as tf
-
-        if self._writer is None:
+        if self._file is None:
             return
         try:
-            self._writer.close()
+            self._file.close()
             self._part.replace(self._path)
-        except (tf.errors.OpError, OSError) as error:
-            raise self._cannot_write(getattr(error, "message", str(error))) from None
-        self._writer, self._position = None, 0
+        except _write_errors() as error:
+            raise self._cannot_write(error) from None
+        self._file = None
         self.num_files += 1
 
-    def _cannot_write(self, reason: str) -> UserError:
+    def _cannot_write(self, error: Exception) -> UserError:
+        reason = getattr(error, "strerror", None) or getattr(error, "message", str(error))
         return UserError(
             f"{self._folder}: cannot write packed files ({reason}); free space, or choose another folder"
         )
 
 
-def _example(utterance: Utterance, audio: bytes) -> bytes:
+def _write_errors() -> tuple[type[Exception], ...]:
     import tensorflow as tf
 
-    features = {
-        name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[value]))
-        for name, value in {"audio": audio, **_fields(utterance)}.items()
-    }
-    serialized: bytes = tf.train.Example(features=tf.train.Features(feature=features)).SerializeToString(
-        deterministic=True
-    )
-    return serialized
+    return OSError, tf.errors.OpError
 
 
-def _fields(utterance: Utterance) -> dict[str, bytes]:
-    tokens = " ".join(utterance.tokens)
-    values = (utterance.id, utterance.text, tokens, utterance.speaker)
-    return {name: value.encode() for name, value in zip(FIELDS, values, strict=True)}
+def _places_in(path: Path, wanted: Mapping[str, Utterance]) -> dict[str, str] | None:
+    """Return the path of each recording in a packed file; None if it is damaged or has others than these."""
+    places: dict[str, str] = {}
+    try:
+        for entry in pack_entries(path):
+            utterance = wanted.get(entry.fields["id"])
+            if utterance is None or fields_of(utterance) != entry.fields:
+                return None
+            places[utterance.id] = piece_of_file(path, entry.begin, entry.num_bytes)
+    except ValueError:
+        return None
+    return places

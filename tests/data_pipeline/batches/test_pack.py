@@ -2,6 +2,7 @@ import dataclasses
 import io
 import subprocess
 import sys
+import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -21,6 +22,7 @@ from data_pipeline.augment.augmenter import Augmenter
 from data_pipeline.batches import pack
 from data_pipeline.batches.dataset import Dataset
 from data_pipeline.batches.pack import pack_manifest
+from data_pipeline.corpora.forms import tar_shards
 from data_pipeline.doctor.quick import check_audio
 from data_pipeline.manifests.manifest import read_manifest, write_manifest
 
@@ -38,9 +40,14 @@ def mixed(clips, tmp_path_factory):
     return folder / "train.jsonl"
 
 
+@pytest.fixture(scope="module", params=["tfrecord", "tar"])
+def kind(request):
+    return request.param
+
+
 @pytest.fixture(scope="module")
-def packed(mixed, tmp_path_factory):
-    return pack_manifest(mixed, tmp_path_factory.mktemp("packed"), shard_bytes=100_000)
+def packed(mixed, kind, tmp_path_factory):
+    return pack_manifest(mixed, tmp_path_factory.mktemp("packed"), shard_bytes=100_000, kind=kind)
 
 
 def test_batches_of_a_packed_corpus_equal_the_original_bit_for_bit(mixed, packed):
@@ -58,6 +65,7 @@ def test_batches_of_a_packed_corpus_equal_the_original_bit_for_bit(mixed, packed
             np.testing.assert_array_equal(left, right)
 
 
+@pytest.mark.parametrize("kind", ["tfrecord"], indirect=True)
 def test_packed_files_are_tfrecords_that_tensorflow_reads(mixed, packed):
     shards = sorted(packed.manifest.parent.glob("*.tfrecord"))
     assert len(shards) == packed.num_files > 3
@@ -80,6 +88,37 @@ def test_packed_files_are_tfrecords_that_tensorflow_reads(mixed, packed):
             assert (rate_hz, waveform.shape[1]) == (16000, 1)
 
 
+@pytest.mark.parametrize("kind", ["tar"], indirect=True)
+def test_packed_files_are_a_corpus_in_tar_shards(mixed, packed):
+    shards = sorted(packed.manifest.parent.glob("*.tar"))
+    assert len(shards) == packed.num_files > 3
+    found = {u.id: u for u in tar_shards.CORPUS.read(packed.manifest.parent, Path("unused")).splits["train"]}
+    for utterance in read_manifest(mixed):
+        recording = found[utterance.id]
+        said = (recording.text, recording.tokens, recording.speaker)
+        assert said == (utterance.text, utterance.tokens, utterance.speaker)
+        np.testing.assert_array_equal(read_audio(recording.audio_path), read_audio(utterance.audio_path))
+
+
+def test_ids_that_cannot_name_files_are_kept(clips, tmp_path):
+    ids = ["a.1", "a.2", "talks/b", "好", "_00000001", "plain"]
+    rows = [dataclasses.replace(clip, id=name) for clip, name in zip(clips, ids, strict=False)]
+    write_manifest(tmp_path / "train.jsonl", rows)
+    packed = pack_manifest(tmp_path / "train.jsonl", tmp_path / "out", kind="tar")
+    packed.manifest.unlink()  # as if the command had been interrupted
+    assert pack_manifest(tmp_path / "train.jsonl", tmp_path / "out", kind="tar") == packed
+    with tarfile.open(tmp_path / "out" / "train.jsonl-00000.tar") as tar:
+        names = {name.split(".")[0] for name in tar.getnames()}
+        assert len(names) == len(ids)
+        assert "plain" in names
+
+
+def test_packing_again_in_another_format_raises(mixed, packed, kind):
+    other = "tar" if kind == "tfrecord" else "tfrecord"
+    with pytest.raises(UserError, match="is packed in another format; choose another folder"):
+        pack_manifest(mixed, packed.manifest.parent, kind=other)
+
+
 def test_packed_clips_are_sorted_by_length(packed):
     def place(utterance):
         file, _, rest = utterance.audio_path.partition("@")
@@ -95,15 +134,15 @@ def test_audio_header_and_doctor_accept_packed_recordings(packed):
     assert (header.rate_hz, header.num_channels, header.container) == (16000, 1, "WAV")
 
 
-def test_reading_from_a_truncated_or_missing_pack_raises(mixed, tmp_path):
-    packed = pack_manifest(mixed, tmp_path, shard_bytes=1)
+def test_reading_from_a_truncated_or_missing_pack_raises(mixed, kind, tmp_path):
+    packed = pack_manifest(mixed, tmp_path, shard_bytes=1, kind=kind)
     last = packed.utterances[-1].audio_path
     shard = tmp_path / Path(last.partition("@")[0]).name
-    shard.write_bytes(shard.read_bytes()[:-5000])
-    with pytest.raises(UserError, match=r"tfrecord.*the file ends before"):
+    shard.write_bytes(shard.read_bytes()[:-15000])
+    with pytest.raises(UserError, match=rf"{kind}.*the file ends before"):
         read_audio(last)
     shard.unlink()
-    with pytest.raises(UserError, match=r"tfrecord.*No such file"):
+    with pytest.raises(UserError, match=rf"{kind}.*No such file"):
         read_audio(last)
 
 
@@ -130,7 +169,7 @@ def test_repeated_pack_keeps_finished_files_and_replaces_partial_ones(mixed, cli
 
 @pytest.mark.parametrize("damage", ["", "cut", "other"])
 def test_interrupted_pack_keeps_complete_files_and_ends_as_if_uninterrupted(
-    mixed, packed, tmp_path, monkeypatch, damage
+    mixed, packed, kind, tmp_path, monkeypatch, damage
 ):
     added = []
 
@@ -143,18 +182,18 @@ def test_interrupted_pack_keeps_complete_files_and_ends_as_if_uninterrupted(
     original = pack._Shards.add
     monkeypatch.setattr(pack._Shards, "add", add)
     with pytest.raises(KeyboardInterrupt):
-        pack_manifest(mixed, tmp_path, shard_bytes=100_000)
+        pack_manifest(mixed, tmp_path, shard_bytes=100_000, kind=kind)
     monkeypatch.undo()
-    shards = sorted(tmp_path.glob("*.tfrecord"))
+    shards = sorted(tmp_path.glob(f"*.{kind}"))
     assert len(shards) > 1
     when = [path.stat().st_mtime_ns for path in shards]
     if damage == "cut":
-        shards[1].write_bytes(shards[1].read_bytes()[:-100])
+        shards[1].write_bytes(shards[1].read_bytes()[:-15000])
     elif damage == "other":
         shards[1].write_bytes(shards[1].read_bytes().replace(b"demo-", b"omed-"))
-    again = pack_manifest(mixed, tmp_path, shard_bytes=100_000)
+    again = pack_manifest(mixed, tmp_path, shard_bytes=100_000, kind=kind)
     assert again.num_files == packed.num_files
-    for name in ("train.jsonl", *(path.name for path in packed.manifest.parent.glob("*.tfrecord"))):
+    for name in ("train.jsonl", *(path.name for path in packed.manifest.parent.glob(f"*.{kind}"))):
         assert (tmp_path / name).read_bytes() == packed.manifest.with_name(name).read_bytes()
     kept = [path.stat().st_mtime_ns == before for path, before in zip(shards, when, strict=True)]
     assert kept == [True] + [not damage] * (len(shards) - 1)
@@ -169,11 +208,11 @@ def test_pack_stays_open_between_two_recordings(packed, monkeypatch):
     assert len(opened) == packed.num_files < len(packed.utterances)
 
 
-def test_packing_over_other_utterances_raises(packed, clips, tmp_path):
+def test_packing_over_other_utterances_raises(packed, kind, clips, tmp_path):
     write_manifest(tmp_path / "train.jsonl", [*clips[:2][::-1], dataclasses.replace(clips[2], id="new")])
     before = packed.manifest.read_bytes()
     with pytest.raises(UserError, match="contains other utterances"):
-        pack_manifest(tmp_path / "train.jsonl", packed.manifest.parent)
+        pack_manifest(tmp_path / "train.jsonl", packed.manifest.parent, kind=kind)
     assert packed.manifest.read_bytes() == before
 
 
@@ -196,9 +235,9 @@ def test_packing_into_the_folder_of_the_manifest_raises(mixed):
         pack_manifest(mixed, mixed.parent)
 
 
-def test_reading_beyond_the_end_of_a_pack_raises_before_allocating(packed):
+def test_reading_beyond_the_end_of_a_pack_raises_before_allocating(packed, kind):
     with pytest.raises(UserError, match="the file ends before"):
-        read_audio(piece_of_file(packed.manifest.parent / "train.jsonl-00000.tfrecord", 0, 10**15))
+        read_audio(piece_of_file(packed.manifest.parent / f"train.jsonl-00000.{kind}", 0, 10**15))
 
 
 def test_packing_into_an_unwritable_folder_raises(mixed, tmp_path):
@@ -207,14 +246,13 @@ def test_packing_into_an_unwritable_folder_raises(mixed, tmp_path):
         pack_manifest(mixed, tmp_path / "file" / "out")
 
 
-def test_full_disk_leaves_no_manifest_and_no_partial_file(mixed, tmp_path):
+def test_full_disk_leaves_no_manifest_and_no_partial_file(mixed, kind, tmp_path):
     program = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000)); "
         "from asr.cli.main import main; sys.exit(main(sys.argv[1:]))"
     )
-    result = subprocess.run(
-        [sys.executable, "-c", program, "pack", mixed, tmp_path], cwd=ROOT, capture_output=True, text=True
-    )
+    command = [sys.executable, "-c", program, "pack", mixed, tmp_path, "--format", kind]
+    result = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
     assert result.returncode == 2, result.stderr
     assert "cannot write packed files" in result.stderr
     assert "Traceback" not in result.stderr

@@ -1,4 +1,4 @@
-"""`asr pack` packs the recordings of manifests into a few large TFRecord files."""
+"""`asr pack` packs the recordings of manifests into a few large files."""
 
 from __future__ import annotations
 
@@ -19,6 +19,12 @@ def add_pack_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="MANIFEST",
         help="JSON Lines files; 'train-*.jsonl', in quotes, for one in several files",
     )
+    parser.add_argument(
+        "--format",
+        choices=["tfrecord", "tar"],
+        default="tfrecord",
+        help="of the files: TFRecord, or tar as WebDataset reads it (default: %(default)s)",
+    )
     parser.add_argument("out", type=Path, metavar="OUT", help="folder for the files and their manifests")
 
 
@@ -33,7 +39,7 @@ def pack_command(arguments: argparse.Namespace) -> int:
     num_left_out = 0
     for manifest in arguments.manifests:
         with ProgressBars() as bars:
-            packed = pack_manifest(manifest, arguments.out, on_progress=bars)
+            packed = pack_manifest(manifest, arguments.out, on_progress=bars, kind=arguments.format)
         hours = sum(utterance.duration_s for utterance in packed.utterances) / 3600
         files = counted(packed.num_files, "file")
         print(
