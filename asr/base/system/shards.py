@@ -25,7 +25,7 @@ UNNAMED = "all"  # what a corpus is called whose name begins with a wildcard
 
 
 def is_pattern(path: Path) -> bool:
-    """Return whether a path stands for files by wildcards in its last name, and is no file itself."""
+    """Return whether a path stands for files by wildcards in its last name, and does not exist itself."""
     return bool(WILDCARDS.search(path.name)) and not path.exists()
 
 

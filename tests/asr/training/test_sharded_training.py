@@ -33,7 +33,7 @@ def test_run_on_shards_equals_the_run_on_one_file(configured, clips):
             config(f"data.train={folder}/{manifest}", f"data.test={folder}/{manifest}"), name=name
         )
         (metrics,) = trained.run.metrics()
-        runs.append((metrics.loss, metrics.dev_loss, trained.evaluated.record.loss))
+        runs.append((metrics.loss, metrics.dev_loss, trained.evaluation.record.loss))
     assert runs[0] == runs[1]
     assert (folder / "part.jsonl.checked").exists()
 

@@ -14,14 +14,14 @@ def folder(tmp_path):
     return tmp_path
 
 
-def test_wildcards_stand_for_manifests_in_the_order_of_their_names(folder):
+def test_wildcards_name_manifests_in_the_order_of_their_names(folder):
     names = [path.name for path in shards_of(folder / "train-*")]
     assert names == ["train-0.jsonl", "train-1.jsonl.gz", "train-2.jsonl"]
     assert shards_of(folder / "train-[12]*") == [folder / "train-1.jsonl.gz", folder / "train-2.jsonl"]
     assert has_manifest(folder / "train-?.jsonl")
 
 
-def test_name_of_a_file_stands_for_that_file(folder):
+def test_name_of_a_file_means_that_file_even_with_brackets(folder):
     odd = folder / "train-[0].jsonl"
     odd.touch()
     for path in (folder / "test.jsonl", folder / "none.jsonl", odd):
