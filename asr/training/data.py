@@ -165,14 +165,16 @@ def training_data(
         num_workers: the number of these processes.
 
     Raises:
-        UserError: no utterance can be trained on.
+        UserError: no utterance can be trained on, or other pieces are asked for of labels without pieces.
     """
     from asr.training.machine_labelled import log_machine_labelled, training_utterances
     from data_pipeline.augment.augmenter import Augmenter
+    from data_pipeline.augment.piece_sampling import PieceSampler
     from data_pipeline.batches.dataset import Dataset
     from data_pipeline.doctor.quick import CheckedShare, check_utterances, log_left_out
     from data_pipeline.preparation.combined_corpora import weights_of
 
+    piece_sampler = PieceSampler.of(config.augment, vocabulary)
     augmenter = Augmenter.load(config.augment, config.train.seed, on_progress=on_progress)
     manifest = Path(config.data.train)
     utterances = training_utterances(config)
@@ -192,7 +194,8 @@ def training_data(
     if not sound:
         raise UserError(f"{manifest}: no utterance can be used for training; the reasons are above")
     batch_s, label_weight = config.train.batch_clips_s, config.train.label_weight
-    return Dataset(sound, vocabulary, batch_s, augmenter, weights, label_weight), problems
+    data = Dataset(sound, vocabulary, batch_s, augmenter, weights, label_weight, piece_sampler)
+    return data, problems
 
 
 def warn_of_shared_sentences(train: Sequence[Utterance], others: Mapping[str, Sequence[Utterance]]) -> None:

@@ -20,6 +20,7 @@ from asr.base.errors import UserError
 from asr.base.types import Batch, TrainingBatch, Utterance, WeightedBatch
 from asr.base.vocabulary import Vocabulary
 from data_pipeline.augment.augmenter import (
+    PIECES,
     Augmenter,
     num_samples_at,
     pause_samples,
@@ -27,6 +28,7 @@ from data_pipeline.augment.augmenter import (
     uniform_numbers,
     utterance_keys,
 )
+from data_pipeline.augment.piece_sampling import PieceSampler
 from data_pipeline.batches.batching import padded_length, plan_epoch, plan_in_order
 from data_pipeline.work import available_cores, one_ahead
 
@@ -92,6 +94,7 @@ class Dataset:
         augmenter: changes clips in training; the default leaves them unchanged.
         weights: how often an epoch has each utterance of a corpus, by its name; 1 where it is not named.
         label_weight: of the loss of an utterance that a model has labelled; 1 for batches without weights.
+        piece_sampler: splits words into other pieces in training; None where they keep theirs.
         recordings: reads the recordings of an epoch.
     """
 
@@ -101,6 +104,7 @@ class Dataset:
     augmenter: Augmenter = field(default_factory=lambda: Augmenter.load(AugmentConfig(pauses=0.0), seed=0))
     weights: Mapping[str, float] = field(default_factory=dict)
     label_weight: float = 1.0
+    piece_sampler: PieceSampler | None = None
     recordings: DecodedRecordings = field(default_factory=DecodedRecordings, repr=False, compare=False)
 
     @cached_property
@@ -159,7 +163,7 @@ class Dataset:
             own_rows: selects the rows of a batch to read, if several processes share them.
             first_batch: where to resume an interrupted epoch; nothing before it is read.
         """
-        clips, labels = self._clips(epoch, fits), self.labels  # computed before threads use them
+        clips = self._clips(epoch, fits)
         budget = round(self.batch_s * SAMPLE_RATE_HZ)
         plan = plan_epoch(clips.num_samples, budget, seed, epoch)[first_batch:]
 
@@ -170,7 +174,8 @@ class Dataset:
             return self.augmenter.apply(waveform, draw, key, speed)
 
         def labels_of(number: int) -> Sequence[int]:
-            return labels[clips.places[number]]
+            place, speed = int(clips.places[number]), float(clips.speeds[number])
+            return self.drawn_labels(place, int(clips.draws[number]), speed, fits)
 
         places = [clips.places[numbers].tolist() for numbers in plan]
         own = [own_rows(numbers) for numbers in plan]
@@ -179,6 +184,25 @@ class Dataset:
             return places, batches
         rows = [clips.places[numbers].tolist() for numbers in own]
         return places, (self.weighted(batch, of) for batch, of in zip(batches, rows, strict=True))
+
+    def drawn_labels(
+        self, place: int, draw: int, speed: float, fits: Callable[[int, list[int]], bool]
+    ) -> list[int]:
+        """Return the labels of a clip in training: its own ones where other pieces do not fit its frames.
+
+        Args:
+            place: index of its utterance.
+            draw: number of the epoch, or what stands for it.
+            speed: its speed factor; whatever pauses it gets hold no label.
+            fits: see `epoch`.
+        """
+        own = self.labels[place]
+        if self.piece_sampler is None:
+            return own
+        rng = np.random.default_rng((self.augmenter.seed, draw, int(self.keys[place]), PIECES))
+        tokens = self.piece_sampler.draw(self.utterances[place].tokens, rng)
+        drawn = self.vocabulary.encode_known(tokens)
+        return drawn if fits(num_samples_at(int(self.num_samples[place]), speed), drawn) else own
 
     def weighted(self, batch: Batch, rows: Sequence[int]) -> WeightedBatch:
         """Return a batch of these rows with the weights of their losses."""
@@ -201,10 +225,10 @@ class Dataset:
             pause_samples(config, seed, draw, self.keys[chosen]).sum(axis=1)
             for draw, chosen in zip(draws, copies, strict=True)
         ]
-        lengths = self.num_samples[places]
+        lengths, labels = self.num_samples[places], self.labels  # computed before threads use them
         for clip, (own, speed) in enumerate(zip(lengths.tolist(), speeds.tolist(), strict=True)):
             length = num_samples_at(own, speed)
-            if speed <= 1 or fits(length, self.labels[places[clip]]):
+            if speed <= 1 or fits(length, labels[places[clip]]):
                 lengths[clip] = length
             else:
                 speeds[clip] = 1.0
