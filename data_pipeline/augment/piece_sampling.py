@@ -1,4 +1,4 @@
-"""Split the words of a label into other pieces, drawn anew in every epoch: subword regularisation.
+"""Split the words of a label into other pieces in every epoch of training: subword regularisation.
 
 sampler = PieceSampler(vocabulary, share=0.1)
 sampler.draw(("▁turn", "▁it"), np.random.default_rng(1))  # ("▁t", "urn", "▁it")
