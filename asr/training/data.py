@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from asr.base.config import Config
 from asr.base.errors import UserError
-from asr.base.text.mixed import is_toned
+from asr.base.text.mixed import has_no_pieces, is_toned
 from asr.base.text.pieces import UNITS_MODEL, Pieces
 from asr.base.text.pinyin import mandarin_syllables
 from asr.base.text.units import unit_of
@@ -87,12 +87,20 @@ def make_vocabulary(config: Config) -> Vocabulary:
     if config.data.vocabulary in TRAINING_TOKENS:
         manifest = Path(config.data.train)
         own = Vocabulary.of_utterances(training_utterances(config, logging.DEBUG))  # `training_data` warns
-        if own.is_in_pieces:
+        if is_labelled_in_pieces(manifest, own):
             return pieces_beside(manifest, own, config)
         return with_parent_tokens(own, config)
     if config.data.vocabulary == "mandarin":
         return Vocabulary(mandarin_syllables())
     return Vocabulary.load(Path(config.data.vocabulary))
+
+
+def is_labelled_in_pieces(manifest: Path, own: Vocabulary) -> bool:
+    """Return whether the labels of a manifest are in pieces, or mixed.
+
+    Mixed labels without a spoken Latin word have no piece, but the model of pieces is beside their manifest.
+    """
+    return own.is_in_pieces or (has_no_pieces(own.tokens) and (manifest.parent / UNITS_MODEL).exists())
 
 
 def pieces_beside(manifest: Path, own: Vocabulary, config: Config) -> Vocabulary:
@@ -115,7 +123,7 @@ def pieces_beside(manifest: Path, own: Vocabulary, config: Config) -> Vocabulary
             f"{manifest}: its labels are pieces, but {UNITS_MODEL} is not beside it; copy it from the folder "
             "that `asr prepare` wrote"
         )
-    syllables = set(filter(is_toned, own.tokens)) if own.unit == "mixed" else set()
+    syllables = set(filter(is_toned, own.tokens)) if own.unit != "pieces" else set()
     if syllables and config.train.init_from and config.data.vocabulary == "auto":
         syllables.update(filter(is_toned, Run.open(config.train.init_from).vocabulary().tokens))
     return Vocabulary.of_pieces(Pieces.load(path), syllables)

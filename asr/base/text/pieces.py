@@ -148,6 +148,12 @@ def learn_pieces(texts: Sequence[str], units: LearnedUnits) -> Pieces:
     return Pieces(model.getvalue(), str(units))
 
 
+def pieces_of_letters() -> Pieces:
+    """Return the fewest pieces of which any Latin word can be written, for mixed labels without one."""
+    with_mark_and_first = len(LATIN) + 2  # the mark by itself, and a piece that begins a word with it
+    return learn_pieces(["a"], LearnedUnits("mixed", with_mark_and_first))
+
+
 def text_of_pieces(pieces: Iterable[str]) -> str:
     """Return the text that pieces were made of."""
     return "".join(pieces).replace(WORD_BOUNDARY, " ").strip()

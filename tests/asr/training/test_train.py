@@ -122,7 +122,9 @@ def test_sampled_pieces_of_labels_without_pieces_are_refused_before_training(con
         augment=dataclasses.replace(config.augment, piece_sampling=0.1),
         train=dataclasses.replace(config.train, runs_dir=str(tmp_path)),
     )
-    with pytest.raises(UserError, match=r"augment\.piece_sampling: .*syllables; set augment\.piece_sampling=0"):
+    with pytest.raises(
+        UserError, match=r"augment\.piece_sampling: .*syllables; set augment\.piece_sampling=0"
+    ):
         train(sampled, name="other")
     assert not any(tmp_path.iterdir())
 
