@@ -286,11 +286,9 @@ def _noise_batch(
     """Return a batch of noise with the clips' lengths and labels; no recording is read."""
     import numpy as np
 
-    from data_pipeline.batches.dataset import pad_batch
-
     rng = np.random.default_rng(len(rows))
     audio = [rng.integers(-3000, 3000, lengths[index], dtype=np.int16) for index in rows]
-    batch = pad_batch(audio, [labels[index] for index in rows])
+    batch = data.padded(audio, [labels[index] for index in rows])
     return batch if data.label_weight == 1.0 else data.weighted(batch, rows)
 
 

@@ -36,6 +36,8 @@ READ_AHEAD = 4  # batches
 KEPT_BYTES = 512 << 20  # of samples, 4.6 hours
 # apart in what is drawn by the number of an epoch: an utterance's second copy, and how many copies it has
 COPY_STRIDE, DRAW_STRIDE = 1 << 32, 1 << 48
+# the step is compiled for each shape: with this, drawn labels have no more shapes than usual ones
+DRAWN_STEP = 8
 
 
 class _Clips(NamedTuple):
@@ -204,6 +206,10 @@ class Dataset:
         drawn = self.vocabulary.encode_known(tokens)
         return drawn if fits(num_samples_at(int(self.num_samples[place]), speed), drawn) else own
 
+    def padded(self, waveforms: Sequence[Waveform], labels: Sequence[Sequence[int]]) -> Batch:
+        """Return a batch of clips; drawn labels have many lengths, which are padded to fewer."""
+        return pad_batch(waveforms, labels, DRAWN_STEP if self.piece_sampler else 1)
+
     def weighted(self, batch: Batch, rows: Sequence[int]) -> WeightedBatch:
         """Return a batch of these rows with the weights of their losses."""
         labelled = [self.utterances[row].labelled_by is not None for row in rows]
@@ -265,7 +271,7 @@ class Dataset:
             except UserError as error:
                 failures.append(error)
                 raise
-            return pad_batch(waveforms, [labels_of(clip) for clip in clips])
+            return self.padded(waveforms, [labels_of(clip) for clip in clips])
 
         def load_batch(number: Any) -> Any:
             return tf.numpy_function(load, [number], (tf.int16, tf.int32, tf.int32, tf.int32), stateful=False)
@@ -286,14 +292,17 @@ class Dataset:
             raise
 
 
-def pad_batch(waveforms: Sequence[Waveform], labels: Sequence[Sequence[int]]) -> Batch:
-    """Pad rows of different lengths with trailing zeros to one batch."""
-    return Batch(*_pad(waveforms, np.int16), *_pad(labels, np.int32))
+def pad_batch(waveforms: Sequence[Waveform], labels: Sequence[Sequence[int]], label_step: int = 1) -> Batch:
+    """Pad rows of different lengths with trailing zeros, and labels to a multiple of `label_step`."""
+    return Batch(*_pad(waveforms, np.int16), *_pad(labels, np.int32, label_step))
 
 
-def _pad(rows: Sequence[Any], dtype: npt.DTypeLike) -> tuple[npt.NDArray[Any], npt.NDArray[np.int32]]:
+def _pad(
+    rows: Sequence[Any], dtype: npt.DTypeLike, step: int = 1
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.int32]]:
     lengths = np.array([len(row) for row in rows], np.int32)
-    padded = np.zeros((len(rows), max(1, padded_length(int(lengths.max())))), dtype)
+    longest = max(1, padded_length(int(lengths.max())))
+    padded = np.zeros((len(rows), -(-longest // step) * step), dtype)
     for target, row in zip(padded, rows, strict=True):
         target[: len(row)] = row
     return padded, lengths
