@@ -18,6 +18,7 @@ from asr.evaluation.comparison import compare_records
 from asr.evaluation.errors.mandarin_errors import PARTS
 from asr.evaluation.errors.metrics import total_edits
 from asr.evaluation.labels.label_review import review_labels
+from asr.evaluation.published.figures import published_sets
 from asr.evaluation.scores import EvaluationRecord, scores_of
 from asr.pages.languages import chinese, untranslated
 from asr.report.evaluation_comparison_page import write_comparison
@@ -74,7 +75,7 @@ def examples(tmp_path_factory):
     return [*utterances, right], [*hypotheses, segment_of(["yi1"], "一", confidences=(0.2,))]
 
 
-def report_of(path, utterances, hypotheses, *, tones="", advice=(), **of_run):
+def report_of(path, utterances, hypotheses, *, tones="", advice=(), published=None, decoder=None, **of_run):
     evaluation = SimpleNamespace(
         utterances=utterances,
         hypotheses=hypotheses,
@@ -85,7 +86,9 @@ def report_of(path, utterances, hypotheses, *, tones="", advice=(), **of_run):
         hypothesis_log_probs=[-1.0] * len(utterances),
     )
     scores = scores_of(utterances, hypotheses)
-    tested = ReportedSet("my test set", evaluation, scores, review_labels(evaluation), tones)
+    tested = ReportedSet(
+        "my test set", evaluation, scores, review_labels(evaluation), tones, published, decoder or {}
+    )
     write_report(path, ReportedRun("Run of mine", **of_run), tested, advice=advice)
     return path
 
@@ -109,6 +112,14 @@ def test_report_of_syllables(examples, tmp_path, tones):
     shown = "Worst utterances|Labels to review|Confidences|Tones|Pinyin right|Entirely right|Skipped batches"
     assert all(title in page for title in shown.split("|"))
     assert missing(path) == []
+
+
+@pytest.mark.parametrize("decoder", [{}, {"beam": 16}, {"beam": 8, "language_model": "lm"}])
+def test_report_of_a_set_with_published_figures(examples, tmp_path, decoder):
+    for number, published in enumerate(published_sets()):
+        path = report_of(tmp_path / f"{number}.html", *examples, published=published, decoder=decoder)
+        assert f"Published figures: {published.name}" in path.read_text(encoding="utf-8")
+        assert missing(path) == []
 
 
 def test_report_of_characters_and_of_words(examples, tmp_path):

@@ -180,6 +180,11 @@ class AugmentConfig:
     time_mask_frames: Count = 30
     # No time mask covers more than this share of the clip.
     time_mask_share: Share = 0.1
+    # Subword regularisation, of labels in pieces: the same words in other pieces. With bpe and mixed, share
+    # of the merges that are left out, 0.1 as in BPE-dropout (Provilkov et al., 2020, arXiv:1910.13267); with
+    # unigram, share of the words whose pieces are drawn by their probability, 1.0 as in Kudo (2018,
+    # arXiv:1804.10959). 0 for none.
+    piece_sampling: Share = 0.0
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from asr.base.errors import UserError
-from asr.base.text.mixed import is_letter, mixed_words
+from asr.base.text.mixed import has_no_pieces, is_letter, mixed_words
 from asr.base.text.pieces import UNITS_MODEL, text_of_pieces
 from asr.base.text.units import MIN_SHARE, WORD_BOUNDARY, unit_of
 from asr.base.text.wording import counted, listed
@@ -87,7 +87,11 @@ def expect_unit(tokens: Sequence[str], vocabulary: Vocabulary, source: str) -> N
         UserError: they are of another unit, or written in another way.
     """
     unknown = [token for token in tokens if token not in vocabulary]
-    other_unit = unit_of(tokens) != vocabulary.unit and len(unknown) > (1 - MIN_SHARE) * len(tokens)
+    # without a spoken Latin word, mixed labels look like another unit
+    is_same_unit = unit_of(tokens) == vocabulary.unit or (
+        vocabulary.unit == "mixed" and has_no_pieces(tokens)
+    )
+    other_unit = not is_same_unit and len(unknown) > (1 - MIN_SHARE) * len(tokens)
     if tokens and (other_unit or len(unknown) == len(tokens)):
         raise UserError(
             f"{source}: expected labels as the model's, {vocabulary.unit} such as "

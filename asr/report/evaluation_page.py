@@ -5,8 +5,8 @@
                  ReportedSet("test", evaluation, scores, review))
 
 The page is `templates/evaluation.html`. Its values come from the modules beside this one: `curves`, `rates`,
-`mandarin` (syllables and hanzi), `confidence`, `labels` (those that are probably wrong), `utterances` and
-`sound`.
+`published` (what others have measured), `mandarin` (syllables and hanzi), `confidence`, `labels` (those that
+are probably wrong), `utterances` and `sound`.
 """
 
 from __future__ import annotations
@@ -21,12 +21,14 @@ from asr.base.text.wording import duration, percent
 from asr.base.types import EditCounts
 from asr.evaluation.errors.metrics import token_name
 from asr.evaluation.labels.label_review import LabelReview
-from asr.evaluation.scores import Score
+from asr.evaluation.published.figures import PublishedSet
+from asr.evaluation.scores import Score, Settings
 from asr.pages.page import write_page
 from asr.report.confidence import reliability
 from asr.report.curves import curves
 from asr.report.labels import labels_to_review
 from asr.report.mandarin import hanzi_tables, syllable_tables
+from asr.report.published import published_table
 from asr.report.rates import error_rates, rates_by_frequency
 from asr.report.sound import MARKS
 from asr.report.utterances import EDITS, EditKey, Scored, confusions, right_utterances, worst_utterances
@@ -65,6 +67,8 @@ class ReportedSet:
         scores: error rates of the evaluation, from `asr.evaluation.scores.scores_of`.
         review: labels that are probably wrong, from `asr.evaluation.labels.label_review.review_labels`.
         tones: of labels made from text, "citation" or "spoken"; empty if they are not known.
+        published: the figures of others on this set; None if there are none.
+        decoder: settings by which the set was decoded.
     """
 
     name: str
@@ -72,6 +76,8 @@ class ReportedSet:
     scores: Sequence[Score]
     review: LabelReview
     tones: str = ""
+    published: PublishedSet | None = None
+    decoder: Settings = field(default_factory=dict)
 
 
 def write_report(
@@ -111,6 +117,7 @@ def write_report(
         advice=advice,
         curves=curves(run.metrics, unit),
         rates=error_rates(unit, scores, scored),
+        published=tested.published and published_table(tested.published, tested.decoder, scores),
         frequency=rates_by_frequency(unit, scored, run.token_counts),
         syllables=syllable_tables(scored),
         tones=tested.tones,

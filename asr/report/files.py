@@ -8,6 +8,7 @@ from pathlib import Path
 from asr.base.config import dump_config
 from asr.base.text.wording import counted
 from asr.evaluation.labels.label_review import write_review_of
+from asr.evaluation.published.figures import published_set
 from asr.evaluation.run_evaluation import EvaluatedRun
 from asr.evaluation.scores import tones_of, write_csv, write_json
 from asr.report.evaluation_page import ReportedRun, ReportedSet, write_report
@@ -85,7 +86,8 @@ def write_report_files(evaluated: EvaluatedRun, page: Path) -> ReportFiles:
     config_toml, token_counts = dump_config(run.config()), run.token_counts()
     reported = ReportedRun(run.directory.name, run.metrics(), config_toml, token_counts, run.start_error())
     results = evaluated.evaluation, evaluated.scores, evaluated.review
-    tested = ReportedSet(Path(record.manifest).stem, *results, tones_of(record))
+    manifest = Path(record.manifest)
+    tested = ReportedSet(manifest.stem, *results, tones_of(record), published_set(manifest), record.decoder)
     write_report(page, reported, tested, advice=advice_about(evaluated))
     write_json(files.record, record, evaluated.scores)
     write_csv(files.table, record, evaluated.scores)

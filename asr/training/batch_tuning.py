@@ -31,6 +31,7 @@ from asr.training.engine import start_engine
 
 if TYPE_CHECKING:
     from asr.base.types import TrainingBatch
+    from asr.model.acoustic_model import AcousticModel
     from asr.training.trainer import Trainer
     from data_pipeline.batches.dataset import Dataset
     from data_pipeline.manifests.utterances import Utterances
@@ -195,6 +196,7 @@ def _make_trainer(config: Config, devices: Devices, folder: Path) -> tuple[Train
     from asr.training.stages import place_model
     from asr.training.trainer import Trainer, TrainingSetup
     from data_pipeline.augment.augmenter import Augmenter
+    from data_pipeline.augment.piece_sampling import PieceSampler
     from data_pipeline.batches.dataset import Dataset
 
     vocabulary = make_vocabulary(config)
@@ -207,6 +209,7 @@ def _make_trainer(config: Config, devices: Devices, folder: Path) -> tuple[Train
         config.train.batch_clips_s,
         augmenter,
         label_weight=config.train.label_weight,
+        piece_sampler=PieceSampler.of(config.augment, vocabulary),
     )
     run = Run(folder)
     placed = place_model(engine, model, data.utterances, config.train.batch_clips_s, run)
@@ -230,16 +233,16 @@ def _attempt(trainer: Trainer, data: Dataset, batch_s: float) -> Trial:
     from data_pipeline.batches.batching import padded_length
 
     data = dataclasses.replace(data, batch_s=batch_s / trainer.config.train.num_views)
-    lengths = _lengths(data)
+    lengths, labels = _first_epoch(data, trainer.model)
     plan, _ = data.epoch(0, trainer.config.train.seed, trainer.model.fits)
     padded = [padded_length(length) for length in lengths]
-    worst = worst_batches(plan, padded, data.labels.lengths.tolist())
+    worst = worst_batches(plan, padded, list(map(len, labels)))
     tried = [*worst, *range(0, len(plan), max(1, len(plan) // NUM_TYPICAL))]
     trial = Trial(batch_s, len(plan), max(map(len, plan)))
     for gpu in _gpus(trainer):
         tf.config.experimental.reset_memory_stats(gpu)
     try:
-        batches = [_noise_batch(data, plan[number], lengths) for number in dict.fromkeys(tried)]
+        batches = [_noise_batch(data, plan[number], lengths, labels) for number in dict.fromkeys(tried)]
         for batch in batches:
             _step(trainer, batch)
         audio_s, elapsed_s = 0.0, 0.0
@@ -271,25 +274,26 @@ def worst_batches(
     return list(dict.fromkeys(sizes.index(max(sizes)) for sizes in (samples, longest, labels)))
 
 
-def _lengths(data: Dataset) -> list[int]:
-    """Return the number of samples of each clip in the first epoch, at its speed and with its pauses."""
+def _first_epoch(data: Dataset, model: AcousticModel) -> tuple[list[int], list[list[int]]]:
+    """Return each clip's samples in the first epoch, at its speed and with its pauses, and its labels."""
     from data_pipeline.augment.augmenter import num_samples_at, pause_samples, speed_factors
 
     drawn = data.augmenter.config, data.augmenter.seed, 0, data.keys
     speeds, pauses = speed_factors(*drawn).tolist(), pause_samples(*drawn).sum(axis=1).tolist()
     own = data.num_samples.tolist()
-    return [num_samples_at(n, speed) + pause for n, speed, pause in zip(own, speeds, pauses, strict=True)]
+    lengths = [num_samples_at(n, speed) + pause for n, speed, pause in zip(own, speeds, pauses, strict=True)]
+    return lengths, [data.drawn_labels(place, 0, speed, model.fits) for place, speed in enumerate(speeds)]
 
 
-def _noise_batch(data: Dataset, rows: list[int], lengths: list[int]) -> TrainingBatch:
+def _noise_batch(
+    data: Dataset, rows: list[int], lengths: list[int], labels: list[list[int]]
+) -> TrainingBatch:
     """Return a batch of noise with the clips' lengths and labels; no recording is read."""
     import numpy as np
 
-    from data_pipeline.batches.dataset import pad_batch
-
     rng = np.random.default_rng(len(rows))
     audio = [rng.integers(-3000, 3000, lengths[index], dtype=np.int16) for index in rows]
-    batch = pad_batch(audio, [data.labels[index] for index in rows])
+    batch = data.padded(audio, [labels[index] for index in rows])
     return batch if data.label_weight == 1.0 else data.weighted(batch, rows)
 
 

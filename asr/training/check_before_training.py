@@ -18,7 +18,12 @@ from asr.base.work import OnProgress, ignore_progress
 from asr.ctc.forced_alignment import frames_needed
 from asr.model.features import make_features
 from asr.model.networks import make_network
-from asr.training.data import TRAINING_TOKENS, pieces_beside, with_parent_tokens
+from asr.training.data import (
+    TRAINING_TOKENS,
+    is_labelled_in_pieces,
+    pieces_beside,
+    with_parent_tokens,
+)
 from data_pipeline.doctor.diagnosis import Contents, Diagnosis, check_entries, diagnose, read_contents
 from data_pipeline.doctor.findings import Finding, Source, sources_to_examine
 from data_pipeline.doctor.label_checks import LabelRules, load_vocabulary, vocabulary_of
@@ -63,7 +68,7 @@ def _vocabulary(contents: Contents, config: Config) -> tuple[Vocabulary | None, 
             read_contents([Source(shard, "train") for shard in shards_of(Path(config.data.train))]).entries
         )
     vocabulary, findings = vocabulary_of(entries)
-    if vocabulary is not None and vocabulary.is_in_pieces:
+    if vocabulary is not None and is_labelled_in_pieces(entries[0].source.path, vocabulary):
         try:
             return pieces_beside(entries[0].source.path, vocabulary, config), findings
         except UserError as error:

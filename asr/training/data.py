@@ -12,7 +12,7 @@ import numpy as np
 
 from asr.base.config import Config
 from asr.base.errors import UserError
-from asr.base.text.mixed import is_toned
+from asr.base.text.mixed import has_no_pieces, is_toned
 from asr.base.text.pieces import UNITS_MODEL, Pieces
 from asr.base.text.pinyin import mandarin_syllables
 from asr.base.text.units import unit_of
@@ -90,12 +90,20 @@ def make_vocabulary(config: Config) -> Vocabulary:
         manifest = Path(config.data.train)
         columns = training_utterances(config, logging.DEBUG).columns  # `training_data` warns
         own = Vocabulary(sorted(columns.tokens_in_use()))
-        if own.is_in_pieces:
+        if is_labelled_in_pieces(manifest, own):
             return pieces_beside(manifest, own, config)
         return with_parent_tokens(own, config)
     if config.data.vocabulary == "mandarin":
         return Vocabulary(mandarin_syllables())
     return Vocabulary.load(Path(config.data.vocabulary))
+
+
+def is_labelled_in_pieces(manifest: Path, own: Vocabulary) -> bool:
+    """Return whether the labels of a manifest are in pieces, or mixed.
+
+    Mixed labels without a spoken Latin word have no piece, but the model of pieces is beside their manifest.
+    """
+    return own.is_in_pieces or (has_no_pieces(own.tokens) and (manifest.parent / UNITS_MODEL).exists())
 
 
 def pieces_beside(manifest: Path, own: Vocabulary, config: Config) -> Vocabulary:
@@ -118,7 +126,7 @@ def pieces_beside(manifest: Path, own: Vocabulary, config: Config) -> Vocabulary
             f"{manifest}: its labels are pieces, but {UNITS_MODEL} is not beside it; copy it from the folder "
             "that `asr prepare` wrote"
         )
-    syllables = set(filter(is_toned, own.tokens)) if own.unit == "mixed" else set()
+    syllables = set(filter(is_toned, own.tokens)) if own.unit != "pieces" else set()
     if syllables and config.train.init_from and config.data.vocabulary == "auto":
         syllables.update(filter(is_toned, Run.open(config.train.init_from).vocabulary().tokens))
     return Vocabulary.of_pieces(Pieces.load(path), syllables)
@@ -168,14 +176,16 @@ def training_data(
         num_workers: the number of these processes.
 
     Raises:
-        UserError: no utterance can be trained on.
+        UserError: no utterance can be trained on, or other pieces are asked for of labels without pieces.
     """
     from asr.training.machine_labelled import log_machine_labelled, training_utterances
     from data_pipeline.augment.augmenter import Augmenter
+    from data_pipeline.augment.piece_sampling import PieceSampler
     from data_pipeline.batches.dataset import Dataset
     from data_pipeline.doctor.quick import CheckedShare, check_utterances, log_left_out
     from data_pipeline.preparation.combined_corpora import weights_of
 
+    piece_sampler = PieceSampler.of(config.augment, vocabulary)
     augmenter = Augmenter.load(config.augment, config.train.seed, on_progress=on_progress)
     manifest = Path(config.data.train)
     utterances = training_utterances(config)
@@ -195,7 +205,8 @@ def training_data(
     if not sound:
         raise UserError(f"{manifest}: no utterance can be used for training; the reasons are above")
     batch_s, label_weight = config.train.batch_clips_s, config.train.label_weight
-    return Dataset(sound, vocabulary, batch_s, augmenter, weights, label_weight), problems
+    data = Dataset(sound, vocabulary, batch_s, augmenter, weights, label_weight, piece_sampler)
+    return data, problems
 
 
 def warn_of_shared_sentences(train: Sequence[Utterance], others: Mapping[str, Sequence[Utterance]]) -> None:

@@ -26,7 +26,7 @@ from data_pipeline.manifests.columns import utterance_keys as utterance_keys
 
 FULL_SCALE = 32767
 SOXR_QUALITY = "MQ"  # precise to the 16 bits of the result; "HQ", to 20 bits, takes 2.5 times as long
-REVERB, NOISE, GAIN, ROOM_TONE, CHANNEL = 1, 2, 3, 4, 5  # streams of random numbers
+REVERB, NOISE, GAIN, ROOM_TONE, CHANNEL, PIECES = range(1, 7)  # streams of random numbers
 PAUSE_STREAMS = 0x5041555345 + np.arange(3, dtype=np.uint64)  # by which keys of utterances are changed
 PAUSE_MIN_S, PAUSE_MAX_S = 0.05, 2.0  # a network sees about two seconds at a time
 NO_PAUSE_SHARE = 1 / 3  # at one of the two ends of a clip with pauses

@@ -20,12 +20,15 @@ from asr.base.errors import UserError
 from asr.base.types import Batch, TrainingBatch, Utterance, WeightedBatch
 from asr.base.vocabulary import Vocabulary
 from data_pipeline.augment.augmenter import (
+    PIECES,
     Augmenter,
+    num_samples_at,
     nums_samples_at,
     pause_samples,
     speed_factors,
     uniform_numbers,
 )
+from data_pipeline.augment.piece_sampling import PieceSampler
 from data_pipeline.batches.batching import padded_length, plan_epoch, plan_in_order
 from data_pipeline.manifests.columns import Columns, added_in_order
 from data_pipeline.manifests.rows import Rows, looked_up, narrow
@@ -37,6 +40,8 @@ KEPT_BYTES = 512 << 20  # of samples, 4.6 hours
 DRAWN_AT_ONCE = 1 << 20  # utterances, which bounds the memory of what is drawn for their pauses
 # apart in what is drawn by the number of an epoch: an utterance's second copy, and how many copies it has
 COPY_STRIDE, DRAW_STRIDE = 1 << 32, 1 << 48
+# the step is compiled for each shape: with this, drawn labels have no more shapes than usual ones
+DRAWN_STEP = 8
 
 
 class _Clips(NamedTuple):
@@ -95,6 +100,7 @@ class Dataset:
         augmenter: changes clips in training; the default leaves them unchanged.
         weights: how often an epoch has each utterance of a corpus, by its name; 1 where it is not named.
         label_weight: of the loss of an utterance that a model has labelled; 1 for batches without weights.
+        piece_sampler: splits words into other pieces in training; None where they keep theirs.
         recordings: reads the recordings of an epoch.
     """
 
@@ -104,6 +110,7 @@ class Dataset:
     augmenter: Augmenter = field(default_factory=lambda: Augmenter.load(AugmentConfig(pauses=0.0), seed=0))
     weights: Mapping[str, float] = field(default_factory=dict)
     label_weight: float = 1.0
+    piece_sampler: PieceSampler | None = None
     recordings: DecodedRecordings = field(default_factory=DecodedRecordings, repr=False, compare=False)
 
     @cached_property
@@ -168,7 +175,7 @@ class Dataset:
             own_rows: selects the rows of a batch to read, if several processes share them.
             first_batch: where to resume an interrupted epoch; nothing before it is read.
         """
-        clips, labels = self._clips(epoch, fits), self.labels  # computed before threads use them
+        clips = self._clips(epoch, fits)
         budget = round(self.batch_s * SAMPLE_RATE_HZ)
         plan = plan_epoch(clips.num_samples, budget, seed, epoch)[first_batch:]
 
@@ -179,7 +186,8 @@ class Dataset:
             return self.augmenter.apply(waveform, draw, key, speed)
 
         def labels_of(number: int) -> Sequence[int]:
-            return labels[int(clips.places[number])]
+            place, speed = int(clips.places[number]), float(clips.speeds[number])
+            return self.drawn_labels(place, int(clips.draws[number]), speed, fits)
 
         def own_clips(batch: int) -> list[int]:
             return own_rows(plan[batch])
@@ -191,6 +199,29 @@ class Dataset:
         return places, (
             self.weighted(batch, clips.places[own_clips(number)]) for number, batch in enumerate(batches)
         )
+
+    def drawn_labels(
+        self, place: int, draw: int, speed: float, fits: Callable[[int, list[int]], bool]
+    ) -> list[int]:
+        """Return the labels of a clip in training: its own ones where other pieces do not fit its frames.
+
+        Args:
+            place: index of its utterance.
+            draw: number of the epoch, or what stands for it.
+            speed: its speed factor; whatever pauses it gets hold no label.
+            fits: see `epoch`.
+        """
+        own = self.labels[place]
+        if self.piece_sampler is None:
+            return own
+        rng = np.random.default_rng((self.augmenter.seed, draw, int(self.keys[place]), PIECES))
+        tokens = self.piece_sampler.draw(self.utterances[place].tokens, rng)
+        drawn = self.vocabulary.encode_known(tokens)
+        return drawn if fits(num_samples_at(int(self.num_samples[place]), speed), drawn) else own
+
+    def padded(self, waveforms: Sequence[Waveform], labels: Sequence[Sequence[int]]) -> Batch:
+        """Return a batch of clips; drawn labels have many lengths, which are padded to fewer."""
+        return pad_batch(waveforms, labels, DRAWN_STEP if self.piece_sampler else 1)
 
     def weighted(self, batch: Batch, rows: Sequence[int] | npt.NDArray[np.int64]) -> WeightedBatch:
         """Return a batch of these rows with the weights of their losses."""
@@ -206,10 +237,10 @@ class Dataset:
             np.concatenate(drawn)
             for drawn in zip(*itertools.starmap(self._drawn, zip(draws, copies, strict=True)), strict=True)
         )
-        own = self.num_samples[places]
+        own, labels = self.num_samples[places], self.labels  # computed before threads use them
         lengths = nums_samples_at(own, speeds)
         for clip in map(int, np.flatnonzero(speeds > 1)):
-            if not fits(int(lengths[clip]), self.labels[places[clip]]):
+            if not fits(int(lengths[clip]), labels[int(places[clip])]):
                 lengths[clip], speeds[clip] = own[clip], 1.0
         lengths += pauses
         return _Clips(places, np.repeat(draws, list(map(len, copies))), speeds, lengths)
@@ -263,7 +294,7 @@ class Dataset:
             except UserError as error:
                 failures.append(error)
                 raise
-            return pad_batch(waveforms, [labels_of(clip) for clip in clips])
+            return self.padded(waveforms, [labels_of(clip) for clip in clips])
 
         def load_batch(number: Any) -> Any:
             return tf.numpy_function(load, [number], (tf.int16, tf.int32, tf.int32, tf.int32), stateful=False)
@@ -284,14 +315,17 @@ class Dataset:
             raise
 
 
-def pad_batch(waveforms: Sequence[Waveform], labels: Sequence[Sequence[int]]) -> Batch:
-    """Pad rows of different lengths with trailing zeros to one batch."""
-    return Batch(*_pad(waveforms, np.int16), *_pad(labels, np.int32))
+def pad_batch(waveforms: Sequence[Waveform], labels: Sequence[Sequence[int]], label_step: int = 1) -> Batch:
+    """Pad rows of different lengths with trailing zeros, and labels to a multiple of `label_step`."""
+    return Batch(*_pad(waveforms, np.int16), *_pad(labels, np.int32, label_step))
 
 
-def _pad(rows: Sequence[Any], dtype: npt.DTypeLike) -> tuple[npt.NDArray[Any], npt.NDArray[np.int32]]:
+def _pad(
+    rows: Sequence[Any], dtype: npt.DTypeLike, step: int = 1
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.int32]]:
     lengths = np.array([len(row) for row in rows], np.int32)
-    padded = np.zeros((len(rows), max(1, padded_length(int(lengths.max())))), dtype)
+    longest = max(1, padded_length(int(lengths.max())))
+    padded = np.zeros((len(rows), -(-longest // step) * step), dtype)
     for target, row in zip(padded, rows, strict=True):
         target[: len(row)] = row
     return padded, lengths

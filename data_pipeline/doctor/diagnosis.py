@@ -164,7 +164,7 @@ def diagnose(
     found += comparisons.sentence_findings(entries)
     found += comparisons.speaker_comparisons(entries)
     found += label_checks.form_findings(entries)
-    found += label_checks.syllable_findings(entries)
+    found += label_checks.syllable_findings(entries, rules.vocabulary)
     found += label_checks.rate_findings(entries, durations_s)
     found += label_checks.speaker_findings(entries)
     return Diagnosis(contents, checkups, _in_order(found, contents.sources), rules.model)

@@ -124,10 +124,18 @@ def form_findings(entries: Sequence[ManifestLine]) -> Iterator[Finding]:
             yield about(first[token], "mixed-forms", detail)
 
 
-def syllable_findings(entries: Sequence[ManifestLine]) -> Iterator[Finding]:
-    """Yield tokens that are not syllables where most are, and texts whose length differs from their label."""
+def syllable_findings(
+    entries: Sequence[ManifestLine], vocabulary: Vocabulary | None = None
+) -> Iterator[Finding]:
+    """Yield tokens that are not syllables where most are, and texts whose length differs from their label.
+
+    Args:
+        entries: of all manifests.
+        vocabulary: that training would use; with mixed units, labels may have other tokens. None if unknown.
+    """
     counts = Counter(token for entry in entries for token in entry.utterance.tokens)
-    if unit_of(counts.elements()) != "syllables":
+    is_mixed = vocabulary is not None and vocabulary.unit == "mixed"
+    if is_mixed or unit_of(counts.elements()) != "syllables":
         return
     syllables = set(mandarin_syllables())
     erhua = {syllable[:-1] + "r" + syllable[-1] for syllable in syllables}

@@ -120,6 +120,20 @@ def labels_beside(manifest: Path) -> LabelsDescription | None:
         return None
 
 
+def set_beside(manifest: Path) -> tuple[str, str] | None:
+    """Return the corpus and the split that a manifest was prepared as, such as ("librispeech", "test_other").
+
+    Args:
+        manifest: made by `asr prepare`, or by anything else, of which nothing is known: None.
+    """
+    try:
+        found = json.loads((manifest.parent / PREPARED).read_text(encoding="utf-8"))
+        splits = [split for split, name in found["manifests"].items() if name == manifest.name]
+        return (str(found["corpus"]), splits[0]) if splits else None
+    except (OSError, ValueError, AttributeError, KeyError, TypeError):
+        return None
+
+
 def _labels_of(found: Mapping[str, Any]) -> LabelsDescription | None:
     if "labels" in found:
         return LabelsDescription.of_json(found["labels"]) if found["labels"] else None

@@ -9,7 +9,7 @@ from typing import NamedTuple, TypeAlias
 
 from asr.base.errors import UserError
 from asr.base.text.mixed import is_letter
-from asr.base.text.pieces import UNITS_MODEL, Pieces, learn_pieces, text_of_pieces
+from asr.base.text.pieces import UNITS_MODEL, Pieces, learn_pieces, pieces_of_letters, text_of_pieces
 from asr.base.text.units import MIXED_WORDS, WORD_BOUNDARY, LearnedUnits, MixedModel, Unit, read_units
 from asr.base.text.wording import counted
 from asr.base.types import Utterance
@@ -74,11 +74,8 @@ def labelled_by_pieces(
         UserError: nothing can be learned, or the model cannot be read.
     """
     if isinstance(units, LearnedUnits):
-        texts = _texts_to_learn(sets.get("train", ()), units)
         on_progress(Work("learning pieces", 0))
-        pieces = learn_pieces(texts, units)
-        what = "text with spoken Latin words" if _is_mixed(units) else "text"
-        note = f"{units}: learned from {counted(len(texts), what, what.replace('text', 'texts'))} of train"
+        pieces, note = _learned(sets.get("train", ()), units)
     else:
         path = units.path if isinstance(units, MixedModel) else units
         pieces, note = Pieces.load(path), f"units of {path}"
@@ -101,23 +98,34 @@ def _is_mixed(units: PieceUnits) -> bool:
     return isinstance(units, MixedModel) or (isinstance(units, LearnedUnits) and units.method == "mixed")
 
 
-def _texts_to_learn(utterances: Sequence[Utterance], units: LearnedUnits) -> list[str]:
-    """Return the texts that pieces are learned from; of mixed labels, the Latin words that are spoken."""
+def _learned(utterances: Sequence[Utterance], units: LearnedUnits) -> tuple[Pieces, str]:
+    """Return the pieces that a training text gives, and a line on where they are from.
+
+    Raises:
+        UserError: nothing can be learned from it.
+    """
     if not utterances:
         raise UserError(f"{units}: no training text to learn from; name the {UNITS_MODEL} of other labels")
     if not _is_mixed(units):
-        return [text_of_pieces(utterance.tokens) for utterance in utterances]
+        texts = [text_of_pieces(utterance.tokens) for utterance in utterances]
+        return learn_pieces(texts, units), f"{units}: learned from {counted(len(texts), 'text')} of train"
     words = [[token for token in one.tokens if token.startswith(WORD_BOUNDARY)] for one in utterances]
     texts = [text_of_pieces(row) for row in words if row]
-    if not texts:
-        spelt = sum(any(map(is_letter, one.tokens)) for one in utterances)
-        letters = f", only letters that are spelt (in {counted(spelt, 'text')})" if spelt else ""
+    if texts:
+        found = counted(len(texts), "text with spoken Latin words", "texts with spoken Latin words")
+        return learn_pieces(texts, units), f"{units}: learned from {found} of train"
+    spelt = sum(any(map(is_letter, one.tokens)) for one in utterances)
+    if not spelt:
         raise UserError(
-            f"{units}: expected Latin words in {counted(len(utterances), 'text')} of train, such as iPhone, "
-            f"found none that is spoken{letters}; label it by `units=syllables`, add a corpus with Latin "
-            f"words, or name the model of other labels, `mixed:FOLDER/{UNITS_MODEL}`"
+            f"{units}: expected Latin words in {counted(len(utterances), 'text')} of train, such as CCTV or "
+            "iPhone, found none; label it by `units=syllables`, add a corpus with Latin words, or name the "
+            f"model of other labels, `mixed:FOLDER/{UNITS_MODEL}`"
         )
-    return texts
+    found = counted(spelt, "text with letters that are spelt", "texts with letters that are spelt")
+    return (
+        pieces_of_letters(),
+        f"{units}: {found} of train, none with a spoken Latin word; pieces are letters",
+    )
 
 
 def _in_pieces(

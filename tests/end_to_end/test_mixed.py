@@ -10,6 +10,7 @@ from helpers.mixed_speech import MixedSynthesizer
 from helpers.random_run import random_run, trained_recognizer
 from helpers.recognize import recognize
 from helpers.servers import server_in_thread
+from helpers.tiny import TINY
 
 from asr.audio.recording import read_audio, write_wav
 from asr.base.config import load_config
@@ -240,6 +241,38 @@ def test_the_report_has_errors_by_language_and_at_the_switch(run, prepared, caps
     (page,) = (path.read_text("utf-8") for path in run.rglob("*.html"))
     assert "next to a change of language" in page
     assert "语言切换处" in page
+
+
+def test_hanzi_and_spelt_letters_alone_are_trained_evaluated_and_transcribed(tmp_path):
+    synthesizer = MixedSynthesizer()
+    rows = ["path,text,split"]
+    for split, texts in (("train", ("看CCTV5", "这个APP很好用", "今天天气很好")), ("dev", ("打开APP",))):
+        for number, text in enumerate(texts):
+            write_wav(tmp_path / f"{split}{number}.wav", synthesizer.say_text(text))
+            rows.append(f"{split}{number}.wav,{text},{split}")
+    (tmp_path / "list.csv").write_text("\n".join(rows), encoding="utf-8")
+    out = tmp_path / "manifests"
+    assert main(["prepare", "table", str(tmp_path / "list.csv"), str(out), "--units", "mixed"]) == 0
+    settings = [
+        *(f"data.{name}={out}/{split}.jsonl" for name, split in (("train", "train"), ("dev", "dev"))),
+        f"data.test={out}/dev.jsonl",
+        f"train.runs_dir={tmp_path}",
+        f"model.family={TINY}",
+        "augment.piece_sampling=0.1",
+        "train.epochs=1",
+        "train.cpu_towers=1",
+        "decode.language_model=train",
+    ]
+    assert main(["train", "base", "--name", "letters", "--set", *settings]) == 0
+    run = tmp_path / "letters"
+    vocabulary = Vocabulary.load(run / "vocabulary.txt")
+    assert vocabulary.unit == "mixed"
+    assert vocabulary.are_tokens(["kan4", "C", "C", "T", "V"])
+    assert json.loads((run / "lm" / "info.json").read_text("utf-8"))["units"].keys() == {"mixed"}
+    assert "混合" in (run / "report.html").read_text("utf-8")
+    (tmp_path / "hot.txt").write_text("CCTV5\niPhone", encoding="utf-8")
+    command = ["transcribe", str(run), str(tmp_path / "dev0.wav"), "--hot-words", str(tmp_path / "hot.txt")]
+    assert main(command) == 0
 
 
 @pytest.mark.slow

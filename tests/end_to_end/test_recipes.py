@@ -76,6 +76,7 @@ def test_aishell1_is_scored_by_characters(trained):
     run = trained("aishell1")
     assert rates(run.directory / "report.json")[0] == "character"
     assert {path.name for path in (run.directory / "lm").iterdir()} >= {"characters.klm"}
+    assert "Published figures: AISHELL-1 test" in (run.directory / "report.html").read_text(encoding="utf-8")
     assert decoder_of(run)["beam"] == 16
 
 
@@ -87,6 +88,8 @@ def test_librispeech_is_scored_by_words_clean_and_other(trained, capsys):
         assert rates(path)[0] == "word"
         assert len(read_json(path).utterances) == number
     assert re.findall(r"on 1 utterance of \S+/(test\w*)\.jsonl", shown) == ["test", "test_other"]
+    for page, name in ((run.report_path, "test-clean"), (other.with_suffix(".html"), "test-other")):
+        assert f"Published figures: LibriSpeech {name}" in page.read_text(encoding="utf-8")
     assert str(other.with_suffix(".html").relative_to(run.directory.parents[1])) in shown
     assert (run.directory / "lm" / "pieces.klm").exists()
 
@@ -95,6 +98,7 @@ def test_mandarin_open_reports_each_corpus(trained):
     run = trained("mandarin_open")
     names = {name for name in NAMES if name != "librispeech"}
     page = (run.directory / "report.html").read_text(encoding="utf-8")
+    assert "Published figures" not in page  # its test set is a mixture
     corpora = {u.id.partition("-")[0] for u in read_json(run.directory / "report.json").utterances}
     assert corpora == names
     assert all(f">{name}</td>" in page or f">{name}<" in page for name in names)

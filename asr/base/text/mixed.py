@@ -13,7 +13,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from asr.base.text.pieces import Pieces
-from asr.base.text.units import WORD_BOUNDARY
+from asr.base.text.units import SPECIAL, WORD_BOUNDARY
 
 LETTERS = tuple(string.ascii_uppercase)  # tokens
 
@@ -75,6 +75,14 @@ def is_toned(token: str) -> bool:
 def is_letter(token: str) -> bool:
     """Return whether a token of mixed labels is a letter that is said by its name."""
     return len(token) == 1 and token in string.ascii_uppercase
+
+
+def has_no_pieces(tokens: Iterable[str]) -> bool:
+    """Return whether labels are syllables and letters that are said by their names, and nothing else.
+
+    Mixed labels of a text without a spoken Latin word are; so are syllables by themselves.
+    """
+    return all(begins_word(token) for token in set(tokens) if token not in SPECIAL)
 
 
 def is_latin(char: str) -> bool:

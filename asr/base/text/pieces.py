@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import io
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,6 +57,17 @@ class Pieces:
         model = self._processor
         ids = [index for index in range(model.get_piece_size()) if not _is_marker(model, index)]
         return tuple(model.id_to_piece(index) for index in ids)
+
+    @functools.cached_property
+    def scores(self) -> Mapping[str, float]:
+        """Return the score of each piece: the order of byte pairs, the log probability of unigram pieces."""
+        model = self._processor
+        return {piece: float(model.get_score(model.piece_to_id(piece))) for piece in self.tokens}
+
+    @property
+    def is_of_merges(self) -> bool:
+        """Return whether the pieces are byte pairs; sentencepiece numbers these 0, -1, -2 and so on."""
+        return all(score.is_integer() for score in self.scores.values())
 
     def encode(self, text: str) -> tuple[str, ...]:
         """Return the pieces of a text; characters that the model does not know are returned as they are."""
@@ -135,6 +146,12 @@ def learn_pieces(texts: Sequence[str], units: LearnedUnits) -> Pieces:
             return learn_pieces(texts, units._replace(number=int(most[1]) - 1))
         raise UserError(f"{units}: {_reason(str(error), units, len(texts))}") from None
     return Pieces(model.getvalue(), str(units))
+
+
+def pieces_of_letters() -> Pieces:
+    """Return the fewest pieces of which any Latin word can be written, for mixed labels without one."""
+    with_mark_and_first = len(LATIN) + 2  # the mark by itself, and a piece that begins a word with it
+    return learn_pieces(["a"], LearnedUnits("mixed", with_mark_and_first))
 
 
 def text_of_pieces(pieces: Iterable[str]) -> str:

@@ -10,6 +10,7 @@ from asr.evaluation.data import expect_same_pieces, expect_unit
 
 SYLLABLES = Vocabulary(["hao3", "ni3", "wo3", "zao3"])
 LETTERS = Vocabulary("abc")
+MIXED = Vocabulary(["da3", "kai1", "A", "P", "▁i", "phone"])
 
 
 @pytest.mark.parametrize(
@@ -38,6 +39,7 @@ def test_labels_of_another_unit_or_case_are_refused_and_both_are_shown(tokens, v
         (["a"] * 9 + ["d"], LETTERS),
         (["a", "a"], Vocabulary(["a", "book", "read"])),
         ([], SYLLABLES),
+        (["da3", "dian4", "shi4", "C", "A"], MIXED),  # no spoken Latin word
     ],
 )
 def test_labels_with_some_unknown_tokens_are_accepted(tokens, vocabulary):

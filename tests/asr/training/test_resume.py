@@ -8,12 +8,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.labelled_in_pieces import labelled_in_pieces
 from helpers.tiny import TINY
 
 from asr.base.config import AugmentConfig, Config, ModelConfig, TrainConfig
 from asr.base.errors import UserError
 from asr.base.system.interrupt import Interrupted, StopRequest, stop_signals
-from asr.base.vocabulary import Vocabulary
 from asr.cli.training_display import TrainingDisplay
 from asr.model.acoustic_model import make_acoustic_model
 from asr.runs.checkpoint import read_checkpoint, write_checkpoint
@@ -23,6 +23,7 @@ from asr.runs.run import Run
 from asr.training.optimization.schedule import plateau_factor
 from asr.training.trainer import Trainer, TrainingSetup
 from data_pipeline.augment.augmenter import Augmenter
+from data_pipeline.augment.piece_sampling import PieceSampler
 from data_pipeline.batches.dataset import Dataset
 from multigpu.engines import make_engine
 
@@ -35,6 +36,7 @@ CONFIG = Config(
         gain_db_max=6.0,
         frequency_masks=1,
         time_masks=1,
+        piece_sampling=0.3,
     ),
     model=ModelConfig(family=TINY, dropout=0.2),
     # a checkpoint after every step, and none is removed
@@ -52,9 +54,10 @@ CONFIG = Config(
 
 def make_trainer(clips, directory, config=CONFIG):
     engine = make_engine("", ["/CPU:0"] * config.train.cpu_towers)
-    vocabulary = Vocabulary.of_utterances(clips)
+    clips, vocabulary = labelled_in_pieces(clips)
     augmenter = Augmenter.load(config.augment, config.train.seed)
-    train_data = Dataset(clips, vocabulary, config.train.batch_clips_s, augmenter)
+    sampler = PieceSampler.of(config.augment, vocabulary)
+    train_data = Dataset(clips, vocabulary, config.train.batch_clips_s, augmenter, piece_sampler=sampler)
     dev_data = Dataset(clips[:4], vocabulary, config.train.batch_s)
     with engine.scope():
         model = make_acoustic_model(config, vocabulary, for_training=True)

@@ -1,5 +1,6 @@
 """`train` and `resume` in a Python program do what `asr train` does."""
 
+import dataclasses
 import json
 
 import pytest
@@ -113,6 +114,19 @@ def test_library_errors_name_parameters_and_the_command_its_options(trained, con
         train(config, name="a/b")
     with pytest.raises(UserError, match=r"`devices`.*/CPU:7"):
         train(config, name="other", devices=Devices("0,7"))
+
+
+def test_sampled_pieces_of_labels_without_pieces_are_refused_before_training(config, tmp_path):
+    sampled = dataclasses.replace(
+        config,
+        augment=dataclasses.replace(config.augment, piece_sampling=0.1),
+        train=dataclasses.replace(config.train, runs_dir=str(tmp_path)),
+    )
+    with pytest.raises(
+        UserError, match=r"augment\.piece_sampling: .*syllables; set augment\.piece_sampling=0"
+    ):
+        train(sampled, name="other")
+    assert not any(tmp_path.iterdir())
 
 
 def test_run_is_resumed_by_its_directory_alone(trained, capsys):

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 import soundfile
+from helpers.labelled_in_pieces import labelled_in_pieces
 
 from asr.audio.recording import SAMPLE_RATE_HZ, read_audio
 from asr.base.config import AugmentConfig
@@ -13,6 +14,7 @@ from asr.base.errors import UserError
 from asr.base.types import Batch, MachineLabel, WeightedBatch
 from asr.base.vocabulary import Vocabulary
 from data_pipeline.augment.augmenter import Augmenter, num_samples_at, pause_samples, speed_factors
+from data_pipeline.augment.piece_sampling import PieceSampler
 from data_pipeline.batches.batching import padded_length
 from data_pipeline.batches.dataset import Dataset, DecodedRecordings
 
@@ -284,3 +286,102 @@ def test_a_label_weight_of_one_changes_no_batch(dataset):
         assert type(one) is Batch
         for ours, theirs in zip(one, other, strict=True):
             np.testing.assert_array_equal(ours, theirs)
+
+
+@pytest.fixture(scope="module")
+def sampled(clips):
+    """Return a data set whose words are split in other ways."""
+    labelled, vocabulary = labelled_in_pieces(clips)
+    dataset = augmented(Dataset(labelled, vocabulary, batch_s=5.0), FASTER)
+    return dataclasses.replace(dataset, piece_sampler=PieceSampler(vocabulary, 0.3))
+
+
+def drawn(dataset, epoch=0, fits=anything_fits, **options):
+    """Return the tokens of each utterance in an epoch."""
+    found = rows(*dataset.epoch(epoch, 1, fits, **options))
+    return {place: dataset.vocabulary.decode(labels) for place, (_, labels) in found.items()}
+
+
+def test_labels_of_an_epoch_are_other_pieces_of_the_same_words(sampled):
+    first, again, second = drawn(sampled), drawn(sampled), drawn(sampled, epoch=1)
+    own = {place: utterance.tokens for place, utterance in enumerate(sampled.utterances)}
+    assert first == again
+    assert len({tuple(sorted(each.items())) for each in (own, first, second)}) == 3
+    for labels in (first, second):
+        assert {place: sampled.vocabulary.join(tokens) for place, tokens in labels.items()} == {
+            place: sampled.vocabulary.join(tokens) for place, tokens in own.items()
+        }
+
+
+def test_pieces_are_drawn_by_the_utterance_wherever_its_row_is(sampled):
+    whole, plan = drawn(sampled), sampled.epoch(0, 1, anything_fits)[0]
+    for worker in (0, 1):
+        own_rows = functools.partial(every_other, worker)
+        _, batches = sampled.epoch(0, 1, anything_fits, own_rows, first_batch=1)
+        for places, batch in zip(plan[1:], batches, strict=True):
+            for place, labels, num in zip(own_rows(places), batch.labels, batch.num_labels, strict=True):
+                assert sampled.vocabulary.decode(np.asarray(labels)[: int(num)]) == whole[place]
+    backwards = dataclasses.replace(sampled, utterances=sampled.utterances[::-1])
+    last = len(whole) - 1
+    assert drawn(backwards) == {last - place: tokens for place, tokens in whole.items()}
+
+
+def test_another_seed_draws_other_pieces(sampled):
+    other = dataclasses.replace(sampled, augmenter=Augmenter.load(FASTER, 2))
+    assert drawn(other) != drawn(sampled)
+
+
+def test_drawn_pieces_that_do_not_fit_their_frames_are_the_usual_ones(sampled):
+    longest = max(map(len, sampled.labels))
+    asked = []
+
+    def fits(num_samples, labels):
+        asked.append((num_samples, len(labels)))
+        return len(labels) <= longest
+
+    labels = drawn(sampled, fits=fits)
+    freely = drawn(sampled)
+    too_long = [place for place, tokens in freely.items() if len(tokens) > longest]
+    assert too_long
+    for place, tokens in freely.items():
+        own = sampled.utterances[place].tokens
+        assert labels[place] == (own if place in too_long else tokens)
+    speeds = speed_factors(FASTER, 1, 0, sampled.keys)
+    lengths = {num_samples_at(int(n), speed) for n, speed in zip(sampled.num_samples, speeds, strict=True)}
+    assert {num_samples for num_samples, _ in asked} == lengths  # as fast as they are, without pauses
+
+
+def test_drawn_labels_come_in_few_lengths(sampled):
+    for epoch in range(3):
+        for batch in sampled.epoch(epoch, 1, anything_fits)[1]:
+            longest = padded_length(int(np.max(batch.num_labels)))
+            assert batch.labels.shape[1] % 8 == 0
+            assert longest <= batch.labels.shape[1] < longest + 8
+
+
+def test_pieces_of_copies_of_a_clip_are_drawn_apart(sampled):
+    clips = [dataclasses.replace(clip, corpus="a") for clip in sampled.utterances]
+    plan, batches = dataclasses.replace(sampled, utterances=clips, weights={"a": 5.0}).epoch(
+        0, 1, anything_fits
+    )
+    found = collections.defaultdict(set)
+    for places, batch in zip(plan, batches, strict=True):
+        for place, labels in zip(places, np.asarray(batch.labels), strict=True):
+            found[place].add(tuple(labels[labels > 0]))
+    assert all(len(labels) > 1 for labels in found.values())
+
+
+def test_without_sampling_every_batch_is_as_it_was(sampled):
+    off = dataclasses.replace(sampled, piece_sampler=PieceSampler.of(FASTER, sampled.vocabulary))
+    assert off.piece_sampler is None
+    for epoch in (0, 1):
+        on, (plan, batches) = (
+            rows(*sampled.epoch(epoch, 1, anything_fits)),
+            off.epoch(epoch, 1, anything_fits),
+        )
+        for place, (audio, labels) in rows(plan, batches).items():
+            assert off.vocabulary.decode(labels) == off.utterances[place].tokens
+            np.testing.assert_array_equal(audio, on[place][0])  # nor does sampling change a sound
+    assert off.in_order()[0] == sampled.in_order()[0]
+    for place, (_, labels) in rows(*sampled.in_order()).items():
+        assert labels == off.labels[place]  # what is not trained on has its usual pieces

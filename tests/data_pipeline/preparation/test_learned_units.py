@@ -15,6 +15,7 @@ from asr.base.vocabulary import Vocabulary
 from asr.cli.main import main
 from asr.evaluation.data import evaluation_data
 from asr.runs.run import Run
+from asr.training.check_before_training import examine
 from asr.training.data import make_vocabulary
 from data_pipeline.manifests.manifest import read_manifest
 from data_pipeline.preparation.combined_corpora import parts_of, prepare_joint
@@ -186,17 +187,58 @@ def test_a_mixed_vocabulary_keeps_the_syllables_of_the_run_that_training_starts_
     assert tokens - {*Vocabulary.of_pieces(Pieces.load(tmp_path / "out" / UNITS_MODEL)).tokens} >= {"zun1"}
 
 
-@pytest.mark.parametrize(
-    ("train", "reason"),
-    [
-        (["你好", "看电视"], "expected Latin words in 2 texts of train, such as iPhone, found none"),
-        (["看CCTV5", "看电视"], "only letters that are spelt .in 1 text.; .*units=syllables"),
-    ],
-)
-def test_a_corpus_without_spoken_latin_words_is_refused_with_what_to_do(train, reason, tmp_path):
-    table = table_of(tmp_path / "source", {"train": train, "dev": ["你好"]})
+def test_a_corpus_without_latin_words_is_refused_with_what_to_do(tmp_path):
+    table = table_of(tmp_path / "source", {"train": ["你好", "看电视"], "dev": ["看CCTV5"]})
+    reason = "expected Latin words in 2 texts of train, such as CCTV or iPhone, found none; .*units=syllables"
     with pytest.raises(UserError, match=reason):
         prepare_corpus("table", str(table), tmp_path / "out", "mixed")
+
+
+LETTERS_ALONE = {"train": ["看CCTV5", "看电视", "这个APP很好用"], "dev": ["打开APP", "打开iPhone"]}
+
+
+@pytest.mark.parametrize("units", ["mixed", "mixed:500"])
+def test_a_corpus_with_spelt_letters_alone_has_letters_as_pieces(units, tmp_path, capsys):
+    table, out = table_of(tmp_path / "source", LETTERS_ALONE), tmp_path / "out"
+    assert main(["prepare", "table", str(table), str(out), "--units", units]) == 0
+    assert "2 texts with letters that are spelt of train, none with a spoken Latin word" in (
+        capsys.readouterr().out
+    )
+    assert labels_of(out / "train.jsonl") == [
+        "kan4 C C T V wu3",
+        "kan4 dian4 shi4",
+        "zhe4 ge5 A P P hen3 hao3 yong4",
+    ]
+    assert labels_of(out / "dev.jsonl") == ["da3 kai1 A P P", "da3 kai1 ▁ i p h o n e"]
+    vocabulary = make_vocabulary(Config(data=DataConfig(train=str(out / "train.jsonl"))))
+    pieces = Pieces.load(out / UNITS_MODEL)
+    assert pieces.tokens[:3] == ("▁a", "a", "▁")
+    assert len(pieces.tokens) == 29  # the alphabet, the apostrophe, the mark, and one that begins a word
+    syllables = {
+        token for label in labels_of(out / "train.jsonl") for token in label.split() if token[-1:] < "A"
+    }
+    assert vocabulary.tokens[1:] == (*sorted(syllables), *LETTERS, *pieces.tokens)
+    assert vocabulary.unit == "mixed"
+    assert vocabulary.join(["da3", "kai1", "A", "P", "P"]) == "da3 kai1 APP"
+
+
+def test_letters_are_no_odd_labels_of_a_corpus_with_letters_alone(tmp_path):
+    out = tmp_path / "out"
+    long = {"train": [*LETTERS_ALONE["train"], "今天天气很好我们去公园走一走吧" * 2], "dev": ["打开APP"]}
+    prepare_corpus("table", str(table_of(tmp_path / "source", long)), out, "mixed")
+    config = Config(data=DataConfig(train=str(out / "train.jsonl"), dev=str(out / "dev.jsonl")))
+    kinds = {finding.code for finding in examine(config).findings}
+    assert not kinds & {"odd-token", "unknown-token", "broken-vocabulary"}, kinds
+
+
+def test_hanzi_labelled_for_a_mixed_run_are_trained_with_its_vocabulary(tmp_path):
+    first, later = tmp_path / "first", tmp_path / "later"
+    prepare_corpus("table", str(table_of(tmp_path / "a", MIXED)), first, "mixed")
+    hanzi = table_of(tmp_path / "b", {"train": ["你好", "看电视"], "dev": ["你好"]})
+    prepare_corpus("table", str(hanzi), later, f"mixed:{first / UNITS_MODEL}")
+    vocabulary = make_vocabulary(Config(data=DataConfig(train=str(later / "train.jsonl"))))
+    pieces = Pieces.load(first / UNITS_MODEL)
+    assert vocabulary.tokens[1:] == ("dian4", "hao3", "kan4", "ni3", "shi4", *LETTERS, *pieces.tokens)
 
 
 def test_more_pieces_of_latin_words_than_the_text_has_are_refused_and_the_default_takes_what_there_is(

@@ -1,0 +1,1 @@
+"""Published error rates of test sets, beside which reports show their own."""
