@@ -34,6 +34,7 @@ from asr.training.trainer import Trainer, TrainingSetup
 from benchmarks.common import compare, show
 from data_pipeline.augment.augmenter import Augmenter
 from data_pipeline.batches import dataset
+from data_pipeline.batches.decoded_recordings import KEPT_BYTES, DecodedRecordings
 from data_pipeline.manifests.manifest import read_manifest
 from data_pipeline.preparation.prepare import prepare_corpus
 
@@ -95,9 +96,9 @@ def compressed_throughput(data: dataset.Dataset, demo: AugmentConfig) -> dict[st
                 data,
                 utterances=utterances,
                 augmenter=Augmenter.load(demo, 1),
-                recordings=dataset.DecodedRecordings(limit),
+                recordings=DecodedRecordings(limit),
             )
-            for limit in (dataset.KEPT_BYTES, 0)
+            for limit in (KEPT_BYTES, 0)
         )
         drain(epoch(kept, 0))
         kept_s, decoded_s, ratio = compare(

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -30,13 +28,13 @@ from data_pipeline.augment.augmenter import (
 )
 from data_pipeline.augment.piece_sampling import PieceSampler
 from data_pipeline.batches.batching import padded_length, plan_epoch, plan_in_order
+from data_pipeline.batches.decoded_recordings import DecodedRecordings
 from data_pipeline.manifests.columns import Columns, added_in_order
 from data_pipeline.manifests.rows import Rows, looked_up, narrow
 from data_pipeline.manifests.utterances import Utterances, checksum_of, columns_of
 from data_pipeline.work import available_cores, one_ahead
 
 READ_AHEAD = 4  # batches
-KEPT_BYTES = 512 << 20  # of samples, 4.6 hours
 DRAWN_AT_ONCE = 1 << 20  # utterances, which bounds the memory of what is drawn for their pauses
 # apart in what is drawn by the number of an epoch: an utterance's second copy, and how many copies it has
 COPY_STRIDE, DRAW_STRIDE = 1 << 32, 1 << 48
@@ -58,35 +56,6 @@ class _Clips(NamedTuple):
     draws: npt.NDArray[np.int64]
     speeds: npt.NDArray[np.float64]
     num_samples: npt.NDArray[np.int64]
-
-
-class DecodedRecordings:
-    """Reads recordings, and keeps in memory those that take long to decode, up to a limit.
-
-    What is kept stays, unlike in a `SoundCache`: an epoch needs every recording once, so whatever made room
-    for another would be needed again before that one.
-
-    Args:
-        limit: bytes of samples that may be kept.
-    """
-
-    def __init__(self, limit: int = KEPT_BYTES) -> None:
-        self._room = limit
-        self._kept: dict[str, Waveform] = {}
-        self._lock = threading.Lock()
-
-    def read(self, path: str) -> Waveform:
-        """Return the (S,) int16 samples of a recording, read-only where it was kept; see `read_audio`."""
-        if path in self._kept:
-            return self._kept[path]
-        waveform = read_audio(path)
-        if Path(path).suffix.lower() != ".wav":  # a WAV is in the system's own cache
-            with self._lock:
-                if path not in self._kept and waveform.nbytes <= self._room:
-                    self._room -= waveform.nbytes
-                    self._kept[path] = waveform.copy()  # without what the decoder may have behind its end
-                    self._kept[path].flags.writeable = False
-        return waveform
 
 
 @dataclass(frozen=True)

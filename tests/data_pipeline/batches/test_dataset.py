@@ -16,7 +16,8 @@ from asr.base.vocabulary import Vocabulary
 from data_pipeline.augment.augmenter import Augmenter, num_samples_at, pause_samples, speed_factors
 from data_pipeline.augment.piece_sampling import PieceSampler
 from data_pipeline.batches.batching import padded_length
-from data_pipeline.batches.dataset import Dataset, DecodedRecordings
+from data_pipeline.batches.dataset import Dataset
+from data_pipeline.batches.decoded_recordings import DecodedRecordings
 
 FASTER = AugmentConfig(speed_min=0.8, speed_max=1.25)
 ALL_FASTER = AugmentConfig(speed_min=1.1, speed_max=1.25, pauses=0.0)
