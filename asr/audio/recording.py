@@ -44,7 +44,7 @@ FLOATS = {"FLOAT", "DOUBLE"}  # may be NaN
 INTEGERS = {"PCM_S8", "PCM_U8", "PCM_16", "PCM_24", "PCM_32", "ULAW", "ALAW"}  # any bytes are samples
 STATE_LENGTH = {"HTK", "SDS", "XI"}  # as libsndfile checks it
 SHOWN_WHEN_READ = {"FLAC", "OGG", "MP3"}  # a missing end; of others it is known when they are opened
-PIECE = re.compile(r"(?P<path>.*\.(?:tfrecord|tar))@(?P<begin>\d+)\+(?P<num_bytes>\d+)", re.DOTALL)
+PIECE = re.compile(r"(?P<path>.*\.(?i:tfrecord|tar))@(?P<begin>\d+)\+(?P<num_bytes>\d+)", re.DOTALL)
 
 Waveform: TypeAlias = npt.NDArray[np.int16]
 AudioSource: TypeAlias = str | Path | BinaryIO
@@ -236,6 +236,16 @@ def refuse_pipe(path: str | Path) -> None:
 def piece_of_file(path: str | Path, begin: int, num_bytes: int) -> str:
     """Return a path for `read_audio` that names a recording within a larger file, such as a pack."""
     return f"{path}@{begin}+{num_bytes}"
+
+
+def stored_bytes(path: str) -> bytes:
+    """Return a recording as it is stored: a file, or a piece of a larger one.
+
+    Raises:
+        UserError: it cannot be read.
+    """
+    with _open_file(path) as file:
+        return file.read()
 
 
 def _refuse_too_short(name: str, num_samples: int) -> None:

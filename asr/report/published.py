@@ -39,12 +39,21 @@ class PublishedTable:
 def published_table(of: PublishedSet, decoder: Settings, scores: Sequence[Score]) -> PublishedTable:
     """Return the table of a test set, beside the error rates of an evaluation."""
     rates = [f"{100 * score.total.rate:.2f}" for score in scores if score.name == of.unit]
-    return PublishedTable(of, "".join(rates[:1]), decoding(decoder), len(scores[0].edits))
+    converts = of.unit == "character" != scores[0].name
+    return PublishedTable(of, "".join(rates[:1]), decoding(decoder, converts), len(scores[0].edits))
 
 
-def decoding(decoder: Settings) -> str:
-    """Return how text was decoded, in the words of the published figures."""
+def decoding(decoder: Settings, converts: bool = False) -> str:
+    """Return how text was decoded, in the words of the published figures.
+
+    Args:
+        decoder: its settings.
+        converts: whether the hanzi are made from syllables, by a language model.
+    """
     beam = decoder.get("beam", 1)
     if beam == 1:
-        return "CTC greedy"
-    return f"CTC beam of {beam}" + (", language model" if decoder.get("language_model") else "")
+        search, extras = "CTC greedy", []
+    else:
+        search = f"CTC beam of {beam}"
+        extras = [key.replace("_", " ") for key in ("language_model", "hot_words") if decoder.get(key)]
+    return ", ".join([search, *extras, *(["hanzi from syllables by a language model"] if converts else [])])

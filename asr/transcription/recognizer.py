@@ -137,11 +137,6 @@ class Recognizer:
             devices: on which the model runs.
             on_progress: receives how much of a language model has been read.
         """
-        if not run.stated().get("recognizes", True):
-            logger.warning(
-                "%s: a start for fine-tuning alone (train.init_from), which recognizes badly as it is",
-                run.directory.name,
-            )
         if devices != ONE_DEVICE or not runs_on_the_cpu():
             return cls.trained(run, choice, start_model_devices(devices), on_progress)
         vocabulary = run.vocabulary()
@@ -188,6 +183,11 @@ class Recognizer:
         checkpoint: Path,
         on_progress: OnProgress,
     ) -> Recognizer:
+        if not run.stated().get("recognizes", True):
+            logger.warning(
+                "%s: a start for fine-tuning alone (train.init_from), which recognizes badly as it is",
+                run.directory.name,
+            )
         described_by = (checkpoint, run.directory / "config.toml", run.directory / "vocabulary.txt")
         origin = LoadedFrom((*described_by, *choice.files()), choice.identity())
         return cls(runner, vocabulary, choice.decoder(vocabulary, runner.model.frame_s, on_progress), origin)

@@ -30,6 +30,7 @@ from asr.audio.recording import (
     piece_of_file,
     read_audio,
     refuse_pipe,
+    stored_bytes,
 )
 from asr.base.errors import UserError
 from asr.base.system.files import is_utf8
@@ -114,7 +115,7 @@ def _packed_before(target: Path, utterances: Sequence[Utterance], kind: PackForm
     wanted = {utterance.id: (round(utterance.duration_s, 4), utterance.tokens) for utterance in utterances}
     if any(wanted.get(u.id) != (round(u.duration_s, 4), u.tokens) for u in packed):
         raise UserError(f"{target}: contains other utterances; remove it, or choose another folder")
-    files = {utterance.audio_path.partition("@")[0] for utterance in packed}
+    files = {utterance.audio_path.rpartition("@")[0] for utterance in packed}
     if any(not file.endswith(f".{kind}") for file in files):
         raise UserError(f"{target}: is packed in another format; choose another folder")
     kept = {utterance.id for utterance in packed}
@@ -130,9 +131,9 @@ def _pack(
     on_progress: OnProgress,
 ) -> Packed:
     # batches hold clips of similar length, so clips that are read together are stored together
-    by_length = sorted(utterances, key=lambda utterance: utterance.duration_s)
     places = shards.finished_before(utterances)
-    by_length = [utterance for utterance in by_length if utterance.id not in places]
+    left = [utterance for utterance in utterances if utterance.id not in places]
+    by_length = sorted(left, key=lambda utterance: utterance.duration_s)
     left_out: list[LeftOut] = []
     with shards:
         files = in_threads(_as_file, by_length, f"packing {target.stem}", AT_ONCE, on_progress=on_progress)
@@ -158,8 +159,8 @@ def _as_file(utterance: Utterance) -> bytes | LeftOut:
     try:
         refuse_pipe(path)
         waveform = read_audio(path)
-        if Path(path).is_file() and audio_header(path).container in KEPT_CONTAINERS:
-            return Path(path).read_bytes()
+        if audio_header(path).container in KEPT_CONTAINERS:
+            return stored_bytes(path)
     except (UserError, OSError) as error:
         return LeftOut(path, UNREADABLE_AUDIO, str(error).removeprefix(f"{path}: "))
     wav = io.BytesIO()
@@ -198,6 +199,12 @@ class _Shards:
         """
         wanted = {utterance.id: utterance for utterance in utterances}
         places: dict[str, str] = {}
+        other = "tar" if self._kind == "tfrecord" else "tfrecord"
+        if any(self._folder.glob(f"{glob.escape(self._name)}-*.{other}")):
+            raise UserError(
+                f"{self._folder}: has files of {self._name} in another format; choose another folder, or "
+                f"remove {self._name}-*.{other}"
+            )
         paths = sorted(self._folder.glob(f"{glob.escape(self._name)}-*.{self._kind}"))
         for number, path in enumerate(paths):
             found = _places_in(path, wanted) if path == self._path else None

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import io
 import json
+import math
 import re
 import tarfile
 from collections.abc import Iterator, Mapping
@@ -172,5 +173,8 @@ def _tar_entries(path: Path) -> Iterator[Entry]:
     for described, audio in zip(members[::2], members[1::2], strict=True):
         if PurePosixPath(described.name).stem != PurePosixPath(audio.name).stem:
             raise ValueError(f"{path}: {described.name} is not of {audio.name}")
-        fields = json.loads(described.content())
+        try:
+            fields = dict(json.loads(described.content(max_bytes=math.inf)))
+        except (UserError, TypeError) as error:
+            raise ValueError(f"{described.where}: {error}") from None
         yield Entry({name: str(fields.get(name, "")) for name in FIELDS}, audio.begin, audio.num_bytes)

@@ -42,13 +42,13 @@ class Member:
         """Return the archive and the name, for display."""
         return f"{self.archive}:{self.name}"
 
-    def content(self) -> bytes:
+    def content(self, max_bytes: float = MAX_TEXT_BYTES) -> bytes:
         """Return a transcript's bytes.
 
         Raises:
             UserError: it is larger than a transcript, or cannot be read.
         """
-        if self.num_bytes > MAX_TEXT_BYTES:
+        if self.num_bytes > max_bytes:
             raise UserError(f"{self.where}: {self.num_bytes:,} bytes, which is no transcript")
         try:
             with self.archive.open("rb") as file:
@@ -76,6 +76,9 @@ def members_of(archive: Path) -> tuple[list[Member], list[LeftOut]]:
                     left_out.append(LeftOut(f"{archive}:{member.name}", DAMAGED))
                 else:
                     found.append(Member(member.name, archive, member.offset_data, member.size))
+            # tarfile ends without an error at a header that is damaged or cut off; an archive ends in zeros
+            if not left_out and _block_at(archive, tar.offset) != bytes(tarfile.BLOCKSIZE):
+                left_out.append(LeftOut(str(archive), DAMAGED, f"after {found[-1].name}" if found else ""))
     except OSError as error:
         raise UserError(f"{archive}: cannot read this archive ({error.strerror})") from None
     except (tarfile.TarError, ValueError) as error:
@@ -85,3 +88,9 @@ def members_of(archive: Path) -> tuple[list[Member], list[LeftOut]]:
             ) from None
         left_out.append(LeftOut(str(archive), DAMAGED, f"after {found[-1].name}: {error}"))
     return found, left_out
+
+
+def _block_at(archive: Path, begin: int) -> bytes:
+    with archive.open("rb") as file:
+        file.seek(begin)
+        return file.read(tarfile.BLOCKSIZE)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -234,7 +234,7 @@ def sources_to_examine(manifests: Sequence[Path], data: DataConfig) -> list[Sour
     Args:
         manifests: manifests to examine.
         data: settings whose manifests, or prepared corpus, are used if `manifests` is empty, with further
-            test sets and what a model has labelled.
+            test sets.
 
     Raises:
         UserError: there is no manifest, or one is given twice.
@@ -244,28 +244,33 @@ def sources_to_examine(manifests: Sequence[Path], data: DataConfig) -> list[Sour
         parts = parts_of(data.corpus, data.source)
         folder = folder_of(parts, Path(data.prepared_dir), data.held_out_speakers, data.strings)
         paths = [path for split in SPLITS if (path := folder / f"{split}.jsonl").exists()]
-    more = [] if manifests else [*_listed(data.machine_labelled, "train"), *_listed(data.more_tests, "test")]
+        more = [] if data.more_tests else sorted(folder.glob("test_*.jsonl"))
+    else:
+        more = []
+    if not manifests:
+        more += [Path(entry.strip()) for entry in data.more_tests.split(",") if entry.strip()]
     if not paths:
         raise UserError("no manifest to examine; name one, such as data/mandarin_demo/train.jsonl")
-    sources = [*sources_of(paths), *more]
+    named = [*sources_of(paths), *(Source(path, "test") for path in more)]
+    _refuse_repeated(named)
+    for source in named:
+        if not source.path.exists() and not is_pattern(source.path):
+            raise UserError(f"{source.path}: no such manifest; name one that `asr prepare` has written")
+    sources = [
+        Source(shard, source.role, source.path) if is_pattern(source.path) else source
+        for source in named
+        for shard in shards_of(source.path)
+    ]
+    _refuse_repeated(sources)  # a shard by its own name, for instance
+    return sources
+
+
+def _refuse_repeated(sources: Iterable[Source]) -> None:
     seen: set[Path] = set()
     for source in sources:
         if source.path.resolve() in seen:
             raise UserError(f"{source.path}: given twice; name each manifest once")
         seen.add(source.path.resolve())
-    for source in sources:
-        if not source.path.exists() and not is_pattern(source.path):
-            raise UserError(f"{source.path}: no such manifest; name one that `asr prepare` has written")
-    return [
-        Source(shard, source.role, source.path) if is_pattern(source.path) else source
-        for source in sources
-        for shard in shards_of(source.path)
-    ]
-
-
-def _listed(manifests: str, role: Role) -> list[Source]:
-    """Return the manifests of a setting, which are separated by commas."""
-    return [Source(Path(path), role) for entry in manifests.split(",") if (path := entry.strip())]
 
 
 def sources_of(paths: Sequence[Path]) -> list[Source]:

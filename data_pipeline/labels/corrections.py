@@ -87,6 +87,8 @@ def write_corrected(manifest: Path, new_manifest: Path, changed: Sequence[Correc
     """
     if new_manifest.exists():
         raise UserError(f"{new_manifest}: exists already; choose another name, or remove it")
+    if new_manifest.suffix == ".gz":
+        raise UserError(f"{new_manifest}: is written uncompressed; choose a name that ends in .jsonl")
     tokens_of = {correction.utterance.id: " ".join(correction.tokens) for correction in changed}
     read_manifest(manifest)  # raises unless every line is a valid record
     lines = [line for shard in shards_of(manifest) for line in read_lines(shard, "manifest") if line.strip()]

@@ -80,7 +80,7 @@ def open_shard(path: Path) -> Iterator[BinaryIO]:
     Raises:
         UserError: it is damaged or cut off; an OSError for a file that cannot be read.
     """
-    if not path.name.endswith(COMPRESSED):
+    if not path.name.lower().endswith(COMPRESSED):
         with path.open("rb") as file:
             yield file
         return

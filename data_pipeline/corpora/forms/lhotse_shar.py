@@ -32,15 +32,24 @@ def cuts_below(source: Path) -> list[Path]:
     return [path for path in files_below(source, (".jsonl", ".jsonl.gz")) if CUTS.fullmatch(path.name)]
 
 
+def number_of(path: Path) -> str:
+    """Return the number of a list of cuts, as in its name; of another file, its name without suffixes."""
+    found = CUTS.fullmatch(path.name)
+    return found[1] if found else path.name.split(".")[0]
+
+
+def archive_of(path: Path) -> Path:
+    """Return the archive with the recordings of a list of cuts."""
+    return path.with_name(f"recording.{number_of(path)}.tar")
+
+
 def read_cuts(path: Path) -> Iterator[ListedClip | LeftOut]:
     """Yield the supervisions of a list of cuts, with their audio in the archive of the same number.
 
     Raises:
         UserError: the archive is not there, or a file is damaged.
     """
-    number = CUTS.fullmatch(path.name)
-    assert number
-    archive = path.with_name(f"recording.{number[1]}.tar")
+    archive = archive_of(path)
     if not archive.exists():
         raise UserError(f"{archive}: not there, but {path.name} is; copy both")
     members, damaged = members_of(archive)
@@ -50,7 +59,7 @@ def read_cuts(path: Path) -> Iterator[ListedClip | LeftOut]:
             yield cut
         elif (member := audio.get(str(cut.get("id")))) is None:
             yield LeftOut(where, NO_AUDIO, f"no recording of {cut.get('id')} in {archive}")
-        elif supervisions := cut.get("supervisions"):
+        elif isinstance(supervisions := cut.get("supervisions"), list) and supervisions:
             alone = len(supervisions) == 1
             for supervision in supervisions:
                 yield _utterance(where, cut, supervision, member, alone)

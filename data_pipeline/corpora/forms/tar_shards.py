@@ -3,8 +3,9 @@
     train-000000.tar   a-1.flac, a-1.txt, a-2.flac, a-2.json, ...   a text, or JSON with `text` and `speaker`
     cuts.000000.jsonl.gz, recording.000000.tar                      Shar
 
-A recording is named by its file's name up to the first dot; where several shards have the same names, the
-shard's goes before them. Nothing is unpacked: the manifest says where in its archive each recording is.
+A recording is named by its file's name without its suffix, or up to the first dot, as WebDataset has it,
+where more recordings have a transcript then. Where several shards have the same names, the shard's goes
+before them. Nothing is unpacked: the manifest says where in its archive each recording is.
 """
 
 from __future__ import annotations
@@ -12,8 +13,9 @@ from __future__ import annotations
 import json
 import re
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 from asr.audio.formats import AUDIO_SUFFIXES
 from asr.base.errors import UserError
@@ -27,7 +29,7 @@ from data_pipeline.corpora.clip_lists import (
     usable_entry,
 )
 from data_pipeline.corpora.forms.json_lines import SPEAKER, TEXT, first_of, name_of
-from data_pipeline.corpora.forms.lhotse_shar import cuts_below, read_cuts
+from data_pipeline.corpora.forms.lhotse_shar import archive_of, cuts_below, number_of, read_cuts
 from data_pipeline.corpora.layout import files_below
 from data_pipeline.corpora.matching import NO_AUDIO, NO_TRANSCRIPT
 from data_pipeline.corpora.tar_members import COMPRESSED, NOT_IN_PLACE, Member, members_of
@@ -35,6 +37,7 @@ from data_pipeline.types import Corpus, CorpusReading, LeftOut, Recording
 
 TRANSCRIPTS = ("txt", "text", "lab", "trn", "json")
 LAYOUT = "{train,dev,test}-*.tar with a-1.flac and a-1.txt (or a-1.json); or cuts.*.jsonl.gz, recording.*.tar"
+NO_CUTS = "archive without a list of cuts"
 
 Found = ListedClip | LeftOut
 
@@ -47,6 +50,8 @@ def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) 
     """
     refuse_missing(source)
     cuts = cuts_below(source)
+    if source.is_file() and source.suffix.lower() != ".tar":
+        raise UserError(f"{source}: expected a tar archive; rename it so that it ends in .tar")
     archives = [source] if source.is_file() else list(files_below(source, (".tar",)))
     if not archives:
         raise UserError(f"{source}: no tar archive below this folder; expected {LAYOUT}; {contents(source)}")
@@ -54,6 +59,9 @@ def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) 
     chosen, left_out = assign_splits({path: _set_name(path, source) for path in lists})
     if source.is_dir():
         left_out += [LeftOut(str(path), NOT_IN_PLACE) for path in files_below(source, COMPRESSED)]
+    if cuts:
+        with_cuts = set(map(archive_of, cuts))
+        left_out += [LeftOut(str(path), NO_CUTS) for path in archives if path not in with_cuts]
     read_list = read_cuts if cuts else _read_samples
     splits: dict[str, list[tuple[Path, Found]]] = {}
     for number, (path, split) in enumerate(chosen, start=1):
@@ -79,56 +87,82 @@ def _set_name(path: Path, source: Path) -> str:
 def _read_samples(archive: Path) -> Iterator[Found]:
     """Yield the recordings of an archive of WebDataset, each with the transcript of its name."""
     members, damaged = members_of(archive)
-    samples: dict[str, list[Member]] = {}
-    for member in members:
-        samples.setdefault(_key(member), []).append(member)
+    by_stem, by_first_dot = _grouped(members, _stem), _grouped(members, _first_part)
+    samples = by_first_dot if _num_whole(by_first_dot) > _num_whole(by_stem) else by_stem
     for key, files in samples.items():
-        yield _sample(key, files)
+        yield from _clips_of(key, files)
     yield from damaged
 
 
-def _key(member: Member) -> str:
-    """Return what the files of one sample have in common: folder and name up to the first dot."""
-    path = PurePosixPath(member.name)
-    return str(path.with_name(path.name.split(".")[0]))
+def _grouped(members: Iterable[Member], key: Callable[[PurePosixPath], str]) -> dict[str, list[Member]]:
+    samples: dict[str, list[Member]] = {}
+    for member in members:
+        path = PurePosixPath(member.name)
+        samples.setdefault(str(path.with_name(key(path))), []).append(member)
+    return samples
 
 
-def _sample(key: str, files: Sequence[Member]) -> Found:
-    audio = [file for file in files if PurePosixPath(file.name).suffix.lower() in AUDIO_SUFFIXES]
-    texts = {PurePosixPath(file.name).suffix.lower().lstrip("."): file for file in files}
+def _stem(path: PurePosixPath) -> str:
+    return path.stem
+
+
+def _first_part(path: PurePosixPath) -> str:
+    return path.name.split(".")[0]
+
+
+def _num_whole(samples: Mapping[str, Sequence[Member]]) -> int:
+    """Return how many samples have one recording and a transcript."""
+    return sum(len(_audio(files)) == 1 and any(map(_is_transcript, files)) for files in samples.values())
+
+
+def _audio(files: Iterable[Member]) -> list[Member]:
+    return [file for file in files if _suffix(file) in AUDIO_SUFFIXES]
+
+
+def _suffix(file: Member) -> str:
+    return PurePosixPath(file.name).suffix.lower()
+
+
+def _is_transcript(file: Member) -> bool:
+    return _suffix(file).lstrip(".") in TRANSCRIPTS
+
+
+def _clips_of(key: str, files: Sequence[Member]) -> Iterator[Found]:
+    """Yield the recording of a sample, or why each of its recordings cannot be used."""
+    audio, transcripts = _audio(files), list(filter(_is_transcript, files))
     if not audio:
-        return LeftOut(files[0].where, NO_AUDIO)
-    if len(audio) > 1:
-        return LeftOut(audio[1].where, DUPLICATE_ID, f"{audio[0].name} has the same name up to the first dot")
-    found = next((texts[kind] for kind in TRANSCRIPTS if kind in texts), None)
-    if found is None:
-        return LeftOut(audio[0].where, NO_TRANSCRIPT)
-    try:
-        content = found.content().decode("utf-8-sig")
-    except (UserError, UnicodeDecodeError) as error:
-        return LeftOut(found.where, "transcript cannot be read", str(error))
-    if not found.name.lower().endswith("json"):
-        return ListedClip(audio[0].where, audio[0].path, content, key)
-    return _of_record(key, audio[0], content)
+        yield LeftOut(files[0].where, NO_AUDIO)
+    elif not transcripts:
+        yield from (LeftOut(file.where, NO_TRANSCRIPT) for file in audio)
+    elif len(audio) > 1:
+        yield from (LeftOut(file.where, DUPLICATE_ID, f"several recordings {key}") for file in audio)
+    else:
+        try:
+            yield _clip(key, audio[0], transcripts)
+        except (UserError, UnicodeDecodeError) as error:
+            yield LeftOut(audio[0].where, "transcript cannot be read", str(error))
 
 
-def _of_record(key: str, audio: Member, content: str) -> Found:
+def _clip(key: str, audio: Member, transcripts: Sequence[Member]) -> Found:
+    """Return a recording with its text; what JSON says beside a text goes with it."""
+    contents = {_suffix(file).lstrip("."): file.content().decode("utf-8-sig") for file in transcripts}
+    record: dict[str, Any] = {}
     try:
-        record = json.loads(content)
-        text, tokens = first_of(record, TEXT), record.get("tokens") or ""
+        record = json.loads(contents.pop("json", "{}"))
+        written, tokens = first_of(record, TEXT) or "", record.get("tokens") or ""
     except (ValueError, AttributeError, RecursionError) as error:
         return LeftOut(audio.where, "transcript is not a JSON object", str(error))
-    if not isinstance(text or "", str) or not isinstance(tokens, str):
+    if not isinstance(written, str) or not isinstance(tokens, str):
         return LeftOut(audio.where, "text is not a string")
+    text = next((contents[kind] for kind in TRANSCRIPTS if kind in contents), written)
     name = name_of(record, ("id",)) or key
-    return ListedClip(
-        audio.where, audio.path, text or "", name, name_of(record, SPEAKER), tuple(tokens.split())
-    )
+    return ListedClip(audio.where, audio.path, text, name, name_of(record, SPEAKER), tuple(tokens.split()))
 
 
 def _named(found: Iterable[tuple[Path, Found]]) -> Iterator[Recording | LeftOut]:
     """Yield recordings with ids of their own; of two with one name in one shard, the second is left out."""
     clips = [(path, usable_entry(clip) if isinstance(clip, ListedClip) else clip) for path, clip in found]
+    labels = _labels({path for path, _ in clips})
     shards: dict[str, set[Path]] = {}
     for path, clip in clips:
         if isinstance(clip, ListedClip):
@@ -138,13 +172,20 @@ def _named(found: Iterable[tuple[Path, Found]]) -> Iterator[Recording | LeftOut]
         if isinstance(clip, LeftOut):
             yield clip
             continue
-        name = clip.id if len(shards[clip.id]) == 1 else f"{path.name.split('.')[0]}-{clip.id}"
+        name = clip.id if len(shards[clip.id]) == 1 else f"{labels[path]}-{clip.id}"
         seen[name] += 1
         if seen[name] > 1:
             yield LeftOut(clip.where, DUPLICATE_ID, name)
         else:
             text, times = clip.text.strip(), (clip.begin_s, clip.end_s)
             yield Recording(name, clip.audio, text, clip.speaker, clip.tokens, *times)
+
+
+def _labels(paths: Iterable[Path]) -> dict[Path, str]:
+    """Return the shards' names without suffixes, after those of their folders where several are the same."""
+    names = {path: number_of(path) for path in paths}
+    counts = Counter(names.values())
+    return {path: name if counts[name] == 1 else f"{path.parent.name}-{name}" for path, name in names.items()}
 
 
 CORPUS = Corpus(

@@ -133,24 +133,19 @@ def test_doctor_uses_model_vocabulary_and_batches_of_the_configuration(corpus, t
     assert "dcnn24 model of the configuration 'mine'" in capsys.readouterr().out
 
 
-def test_doctor_examines_every_manifest_of_a_configuration(corpus, tmp_path):
+def test_doctor_examines_every_test_set_of_a_configuration(corpus, tmp_path):
     train, test = corpus.paths
-    labelled, other = tmp_path / "labelled.jsonl", tmp_path / "other.jsonl"
-    for path, source in ((labelled, train), (other, test)):
-        rows = [json.loads(line) for line in source.read_text(encoding="utf-8").splitlines()]
-        rows = [{**row, "id": f"{path.stem}-{row['id']}", "audio": f"corpus/{row['audio']}"} for row in rows]
-        path.write_text("".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows), encoding="utf-8")
+    other = tmp_path / "other.jsonl"
+    rows = [json.loads(line) for line in test.read_text(encoding="utf-8").splitlines()]
+    rows = [{**row, "id": f"other-{row['id']}", "audio": f"corpus/{row['audio']}"} for row in rows]
+    other.write_text("".join(f"{json.dumps(row, ensure_ascii=False)}\n" for row in rows), encoding="utf-8")
     config = tmp_path / "mine.toml"
-    config.write_text(
-        f'[data]\ntrain = "{train}"\ntest = "{test}"\n'
-        f'machine_labelled = "{labelled}"\nmore_tests = "{other}"\n'
-    )
+    config.write_text(f'[data]\ntrain = "{train}"\ntest = "{test}"\nmore_tests = "{other}"\n')
     doctor("--config", config, "--json", "doctor.json")
     report = json.loads((tmp_path / "doctor.json").read_text(encoding="utf-8"))
     assert [(manifest["path"], manifest["role"]) for manifest in report["manifests"]] == [
         (str(train), "train"),
         (str(test), "test"),
-        (str(labelled), "train"),
         (str(other), "test"),
     ]
     assert {finding["code"] for finding in report["findings"]} >= {"repeated-audio"}
@@ -177,6 +172,7 @@ def test_nothing_is_written_for_a_manifest_that_does_not_exist(corpus, command, 
         (["--config", "none"], "none: no such configuration"),
         (["--config", "demo", "--set", "data.corpus=", "--set", "data.train="], "no manifest to examine"),
         (["a.jsonl", "./a.jsonl"], "given twice"),
+        (["corpus/t*.jsonl", "corpus/train.jsonl"], "corpus/train.jsonl: given twice"),
         (["corpus/train.jsonl", "--write-clean", "corpus"], "would overwrite this one"),
         (["corpus/train.jsonl", "--set", "model.size=huge"], "expected one of xs"),
     ],

@@ -113,10 +113,28 @@ def test_ids_that_cannot_name_files_are_kept(clips, tmp_path):
         assert "plain" in names
 
 
-def test_packing_again_in_another_format_raises(mixed, packed, kind):
+def test_packing_again_in_another_format_raises(mixed, kind, tmp_path):
     other = "tar" if kind == "tfrecord" else "tfrecord"
+    packed = pack_manifest(mixed, tmp_path / "out@1+2", kind=kind)
+    assert pack_manifest(mixed, tmp_path / "out@1+2", kind=kind) == packed
     with pytest.raises(UserError, match="is packed in another format; choose another folder"):
         pack_manifest(mixed, packed.manifest.parent, kind=other)
+    packed.manifest.unlink()  # as if the command had been interrupted
+    with pytest.raises(UserError, match=r"has files of train\.jsonl in another format"):
+        pack_manifest(mixed, packed.manifest.parent, kind=other)
+
+
+def test_long_text_is_packed_and_found_again(clips, tmp_path):
+    write_manifest(tmp_path / "train.jsonl", [dataclasses.replace(clips[0], text="好" * 400_000)])
+    packed = pack_manifest(tmp_path / "train.jsonl", tmp_path / "out", kind="tar")
+    packed.manifest.unlink()
+    assert pack_manifest(tmp_path / "train.jsonl", tmp_path / "out", kind="tar") == packed
+
+
+def test_packed_recordings_are_packed_as_they_are(mixed, packed, kind, tmp_path):
+    again = pack_manifest(packed.manifest, tmp_path, shard_bytes=100_000, kind=kind)
+    sizes = [Path(u.audio_path.rpartition("@")[0]).stat().st_size for u in again.utterances]
+    assert sizes == [Path(u.audio_path.rpartition("@")[0]).stat().st_size for u in packed.utterances]
 
 
 def test_packed_clips_are_sorted_by_length(packed):

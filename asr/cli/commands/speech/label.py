@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from asr.base.config import Range
 from asr.base.errors import UserError
+from asr.base.system.shards import has_manifest
 from asr.cli.options.decoder import add_hanzi_argument, add_search_arguments, decoder_choice
 from asr.cli.options.devices import add_device_arguments, chosen_devices
 from asr.cli.progress_bars import ProgressBars
@@ -75,7 +76,7 @@ def label_command(arguments: argparse.Namespace) -> int:
     if arguments.out.suffix != ".jsonl" or arguments.out.resolve() == dev.resolve():
         raise UserError(f"--out {arguments.out}: expected the name of a new manifest, such as labelled.jsonl")
     _refuse_labels_of_people(arguments.out)
-    if not dev.is_file():
+    if not has_manifest(dev):
         raise UserError(
             f"{dev}: no such manifest, which calibrates the confidence; name labelled recordings with --dev"
         )

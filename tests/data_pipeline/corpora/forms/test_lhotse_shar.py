@@ -83,8 +83,21 @@ def test_folders_name_the_splits(shar):
     assert {split: len(found) for split, found in read(shar.parent).splits.items()} == {"dev": 1, "train": 4}
 
 
+def test_cuts_of_one_name_get_the_numbers_of_their_lists(shar):
+    write_shar(shar, 2, [cut("c", 0.5, ("sup-9", 0.0, 0.5, "好"))], {"c": flac(4)})
+    (found,) = read(shar).splits.values()
+    assert [one.id for one in found][-2:] == ["000001-c", "000002-c"]
+
+
+def test_archives_without_a_list_of_cuts_are_said(shar):
+    (shar / "cuts.000001.jsonl.gz").unlink()
+    (out,) = read(shar).left_out
+    assert (out.what, out.reason) == (str(shar / "recording.000001.tar"), "archive without a list of cuts")
+
+
 def test_what_is_wrong_with_a_cut_is_said(shar):
-    cuts = [cut("none", 0.5, ("x", 0.0, 0.5, "好")), cut("d", 0.5), cut("e", 0.5, ("y", "?", 0.5, "好")), 3]
+    broken = {**cut("d", 0.5), "supervisions": 5}
+    cuts = [cut("none", 0.5, ("x", 0.0, 0.5, "好")), broken, cut("e", 0.5, ("y", "?", 0.5, "好")), 3]
     write_shar(shar, 2, cuts, {"d": flac(4), "e": flac(5)})
     reading = read(shar)
     assert [(out.what.rpartition("/")[2], out.reason) for out in reading.left_out] == [

@@ -1,4 +1,5 @@
 import json
+import tarfile
 from pathlib import Path
 
 import numpy as np
@@ -97,14 +98,70 @@ def test_what_is_wrong_with_a_sample_is_said(tmp_path):
     assert [one.id for one in reading.splits["all"]] == ["g"]
     assert reasons(reading) == {
         "mine.tar:a.flac": "audio without a transcript",
+        "mine.tar:b.flac": "duplicate id",
         "mine.tar:b.wav": "duplicate id",
         "mine.tar:c.flac": "transcript is not a JSON object",
-        "mine.tar:d.txt": "transcript cannot be read",
+        "mine.tar:d.flac": "transcript cannot be read",
         "mine.tar:e.flac": "empty transcript",
         "mine.tar:f.flac": "text is not a string",
-        "mine.tar:h.txt": "transcript cannot be read",
+        "mine.tar:h.flac": "transcript cannot be read",
         "packed.tar.gz": NOT_IN_PLACE,
     }
+
+
+def test_names_may_have_dots_as_wenet_writes_them(tmp_path):
+    files = {}
+    for number, name in enumerate(["sp0.9-a", "sp0.9-b", "sp1.1-a", "d"]):
+        files |= {f"{name}.txt": "好", f"{name}.flac": flac(number)}
+    write_tar(tmp_path / "mine.tar", files)
+    reading = read(tmp_path)
+    assert [one.id for one in reading.splits["all"]] == ["sp0.9-a", "sp0.9-b", "sp1.1-a", "d"]
+    assert not reading.left_out
+
+
+def test_names_may_have_several_suffixes_as_webdataset_allows(tmp_path):
+    write_tar(
+        tmp_path / "mine.tar", {"a.left.flac": flac(1), "a.txt": "好", "b.left.flac": flac(2), "b.txt": "坏"}
+    )
+    assert [(one.id, one.text) for one in read(tmp_path).splits["all"]] == [("a", "好"), ("b", "坏")]
+
+
+def test_speaker_is_read_from_json_beside_a_text(tmp_path):
+    files = {"a.flac": flac(1), "a.txt": "好", "a.json": '{"speaker": "s1"}'}
+    (one,) = read(write_tar(tmp_path / "mine.tar", files)).splits["all"]
+    assert (one.text, one.speaker) == ("好", "s1")
+
+
+def test_shards_of_the_same_name_in_two_folders_have_ids_of_their_own(tmp_path):
+    for folder in ("one", "two"):
+        write_tar(tmp_path / folder / "train-000.tar", {"a.flac": flac(1), "a.txt": "好"})
+    found = read(tmp_path).splits["train"]
+    assert [one.id for one in found] == ["one-train-000-a", "two-train-000-a"]
+
+
+def test_archive_with_a_damaged_header_is_said_to_be_damaged(tmp_path):
+    files = {}
+    for number in range(5):
+        files |= {f"{number}.txt": "好", f"{number}.flac": flac(number)}
+    path = write_tar(tmp_path / "mine.tar", files)
+    with tarfile.open(path) as tar:
+        header = tar.getmember("2.txt").offset
+    whole = path.read_bytes()
+    damaged = bytearray(whole)
+    damaged[header + 148] ^= 1  # of its checksum
+    for content in (bytes(damaged), whole[:header], whole[: header + 100]):
+        path.write_bytes(content)
+        reading = read(tmp_path)
+        assert [one.id for one in reading.splits["all"]] == ["0", "1"]
+        assert [(out.reason, out.detail) for out in reading.left_out] == [(DAMAGED, "after 1.flac")]
+
+
+def test_archive_of_another_name_is_refused_and_capitals_are_read(shards):
+    capitals = (shards / "train-000001.tar").rename(shards / "TRAIN-000001.TAR")
+    (one,) = read(capitals).splits["train"]
+    np.testing.assert_array_equal(read_audio(one.audio_path), sound(2))
+    with pytest.raises(UserError, match=r"expected a tar archive; rename it so that it ends in \.tar"):
+        read(capitals.rename(shards / "shard"))
 
 
 @pytest.mark.parametrize("kept", [0.9, 0.5, 0.3])
