@@ -65,6 +65,8 @@ NOT_RUN = {
     "asr doctor data/voice": "needs recordings of asr record; test_recorded_in_browser.py has some",
     "asr inspect data/voice": "needs recordings of asr record; test_recorded_in_browser.py has some",
     "python train.py demo --name voice": "needs recordings; test_recorded_in_browser.py trains on some",
+    "asr doctor 'data/mine/train-": "needs shards; tests/data_pipeline/doctor/test_diagnosis.py has some",
+    "asr train demo --set 'data.train=data/mine/train-": "needs shards; test_sharded_training.py has some",
     "asr download thchs30": "downloads 6.5 GB; tests/data_pipeline/download does this with a small archive",
     "asr prepare thchs30": "needs the download; tests/data_pipeline/corpora does this with a small copy",
     "asr doctor data/thchs30": "needs the download; the demo's manifests are examined instead",
