@@ -115,6 +115,11 @@ class DataConfig:
     # syllable of Mandarin; or a file with "<blank>" on the first line, then one token a line.
     vocabulary: str = "auto"
 
+    @property
+    def more_test_manifests(self) -> list[Path]:
+        """Return the manifests of the further test sets."""
+        return [Path(path) for text in self.more_tests.split(",") if (path := text.strip())]
+
 
 @dataclass(frozen=True)
 class FeatureConfig:

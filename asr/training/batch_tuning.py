@@ -276,13 +276,13 @@ def worst_batches(
 
 def _first_epoch(data: Dataset, model: AcousticModel) -> tuple[list[int], list[list[int]]]:
     """Return each clip's samples in the first epoch, at its speed and with its pauses, and its labels."""
-    from data_pipeline.augment.augmenter import num_samples_at, pause_samples, speed_factors
+    from data_pipeline.augment.augmenter import nums_samples_at, pause_samples, speed_factors
 
     drawn = data.augmenter.config, data.augmenter.seed, 0, data.keys
-    speeds, pauses = speed_factors(*drawn).tolist(), pause_samples(*drawn).sum(axis=1).tolist()
-    own = data.num_samples.tolist()
-    lengths = [num_samples_at(n, speed) + pause for n, speed, pause in zip(own, speeds, pauses, strict=True)]
-    return lengths, [data.drawn_labels(place, 0, speed, model.fits) for place, speed in enumerate(speeds)]
+    speeds = speed_factors(*drawn)
+    lengths = nums_samples_at(data.num_samples, speeds) + pause_samples(*drawn).sum(axis=1)
+    labels = [data.drawn_labels(place, 0, speed, model.fits) for place, speed in enumerate(speeds.tolist())]
+    return lengths.tolist(), labels
 
 
 def _noise_batch(

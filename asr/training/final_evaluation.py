@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from asr.base.config import Config, DataConfig
+from asr.base.config import Config
 from asr.base.decoder_settings import DecoderSettings
 from asr.base.errors import UserError
 from asr.base.system.shards import has_manifest, single_file
@@ -49,11 +49,6 @@ class EvaluatedSet(NamedTuple):
     files: ReportFiles
 
 
-def more_test_manifests(data: DataConfig) -> list[Path]:
-    """Return the manifests of the further test sets."""
-    return [Path(path) for text in data.more_tests.split(",") if (path := text.strip())]
-
-
 def refuse_final_files(config: Config) -> None:
     """Raise a UserError for files of the final evaluation that are wrong, before a corpus is prepared."""
     data, model = config.data, config.decode.language_model
@@ -63,7 +58,7 @@ def refuse_final_files(config: Config) -> None:
             f"received {model}, which does not exist"
         )
     found: dict[tuple[str, str], Path] = {}
-    for manifest in more_test_manifests(data):
+    for manifest in data.more_test_manifests:
         path = manifest.resolve()
         will_be_made = data.corpus and path.is_relative_to(Path(data.prepared_dir).resolve())
         if not has_manifest(manifest) and not will_be_made:
@@ -161,7 +156,7 @@ def evaluate_test_sets(
     run, data = trainer.run, trainer.config.data
     if trainer.config.decode.language_model:
         _tune(trainer, devices, on_progress)
-    manifests = [Path(data.test or data.dev), *more_test_manifests(data)]
+    manifests = [Path(data.test or data.dev), *data.more_test_manifests]
     tested: list[EvaluatedSet] = []
     for manifest, dataset in zip(manifests, [test, *more], strict=True):
         evaluated = evaluate_on_devices(devices, run, dataset, manifest, trainer.stop)

@@ -106,8 +106,8 @@ def _expect_unit(tokens: Sequence[str], own: Sequence[str], name: str, train: st
 
 
 def _recordings_of_splits(data: DataConfig, train: Sequence[Utterance]) -> set[str]:
-    tests = [path.strip() for path in (data.test, *data.more_tests.split(","))]
-    others = [Path(path) for path in (data.dev, *tests) if path and path != data.train]
+    single = [Path(path) for path in (data.dev, data.test) if path]
+    others = [path for path in (*single, *data.more_test_manifests) if path != Path(data.train)]
     everything = [*train, *(utterance for path in others for utterance in read_manifest(path))]
     return {os.path.realpath(utterance.audio_path) for utterance in everything}
 

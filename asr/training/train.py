@@ -268,7 +268,6 @@ def _read_data(
 ) -> _Data:
     from asr.evaluation.data import evaluation_data
     from asr.training.data import training_data
-    from asr.training.final_evaluation import more_test_manifests
 
     worker = engine.worker, engine.num_workers
     train_data, left_out = training_data(config, vocabulary, model, observer.on_work, *worker)
@@ -280,7 +279,7 @@ def _read_data(
         test_data, _ = evaluation_data(Path(config.data.test), vocabulary, observer.on_work)
     more = [
         evaluation_data(manifest, vocabulary, observer.on_work)[0]
-        for manifest in more_test_manifests(config.data)
+        for manifest in config.data.more_test_manifests
     ]
     return _Data(train_data, dev_data, test_data, more, left_out)
 

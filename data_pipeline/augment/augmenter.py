@@ -22,7 +22,6 @@ from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.augment.channels import through_channel
 from data_pipeline.augment.noise import ColouredNoises, Noises, add_noise, find_noises
 from data_pipeline.augment.rooms import Responses, find_responses, reverberate
-from data_pipeline.manifests.columns import utterance_keys as utterance_keys
 
 FULL_SCALE = 32767
 SOXR_QUALITY = "MQ"  # precise to the 16 bits of the result; "HQ", to 20 bits, takes 2.5 times as long
@@ -116,7 +115,7 @@ class Augmenter:
         Args:
             waveform: (S,) int16.
             epoch: number of the epoch, from 0.
-            key: key of the utterance, see `utterance_keys`.
+            key: key of the utterance, see `data_pipeline.manifests.columns.utterance_keys`.
             speed: speed factor of the clip, see `speed_factors`.
 
         Returns:

@@ -8,7 +8,8 @@ from pathlib import Path
 from asr.audio.recording import read_audio, write_wav
 from asr.base.errors import UserError
 from asr.base.system.files import cannot_write
-from data_pipeline.augment.augmenter import AppliedEffects, Augmenter, speed_factors, utterance_keys
+from data_pipeline.augment.augmenter import AppliedEffects, Augmenter, speed_factors
+from data_pipeline.manifests.columns import utterance_keys
 
 
 @dataclass(frozen=True)

@@ -248,7 +248,7 @@ def sources_to_examine(manifests: Sequence[Path], data: DataConfig) -> list[Sour
     else:
         more = []
     if not manifests:
-        more += [Path(entry.strip()) for entry in data.more_tests.split(",") if entry.strip()]
+        more += data.more_test_manifests
     if not paths:
         raise UserError("no manifest to examine; name one, such as data/mandarin_demo/train.jsonl")
     named = [*sources_of(paths), *(Source(path, "test") for path in more)]

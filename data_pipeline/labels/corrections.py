@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 from asr.base.errors import UserError
 from asr.base.system.files import read_lines, whole_file
-from asr.base.system.shards import shards_of
+from asr.base.system.shards import is_compressed, shards_of
 from asr.base.text.pinyin import mandarin_syllables
 from asr.base.text.units import Unit, is_character
 from asr.base.text.wording import listed
@@ -87,7 +87,7 @@ def write_corrected(manifest: Path, new_manifest: Path, changed: Sequence[Correc
     """
     if new_manifest.exists():
         raise UserError(f"{new_manifest}: exists already; choose another name, or remove it")
-    if new_manifest.suffix == ".gz":
+    if is_compressed(new_manifest):
         raise UserError(f"{new_manifest}: is written uncompressed; choose a name that ends in .jsonl")
     tokens_of = {correction.utterance.id: " ".join(correction.tokens) for correction in changed}
     read_manifest(manifest)  # raises unless every line is a valid record

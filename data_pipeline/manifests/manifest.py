@@ -29,7 +29,7 @@ import numpy as np
 from asr.base.errors import UserError
 from asr.base.system.files import whole_file
 from asr.base.system.paths import path_on_disk
-from asr.base.system.shards import COMPRESSED, open_shard, shards_of
+from asr.base.system.shards import is_compressed, open_shard, shards_of
 from asr.base.text.wording import listed
 from asr.base.types import Utterance
 from data_pipeline.manifests.columns import GrowingColumns
@@ -68,7 +68,7 @@ def write_manifest(path: Path, utterances: Iterable[Utterance]) -> None:
 
 def _compressed(file: BinaryIO, path: Path) -> contextlib.AbstractContextManager[BinaryIO]:
     """Return a file to write a manifest to: the same bytes in every run, without name and time."""
-    if not path.name.endswith(COMPRESSED):
+    if not is_compressed(path):
         return contextlib.nullcontext(file)
     return cast(BinaryIO, gzip.GzipFile("", "wb", fileobj=file, mtime=0))
 

@@ -5,17 +5,31 @@ from __future__ import annotations
 import itertools
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, overload
+from typing import Any, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
+T = TypeVar("T")
+
 TAKEN_AT_ONCE = 1 << 16  # rows, which bounds the memory of the indices into their values
 FOUND_AT_ONCE = 1 << 20  # values: indices of 32 bits are copied as 64
 
 
-class Rows(Sequence[list[int]]):
+class ComparedByItems(Sequence[T]):
+    """A sequence that equals any other with the same items."""
+
+    @override
+    def __eq__(self, other: object) -> Any:
+        if not isinstance(other, Sequence):
+            return NotImplemented
+        return len(self) == len(other) and all(one == same for one, same in zip(self, other, strict=True))
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+class Rows(ComparedByItems[list[int]]):
     """Rows of integers, which take eight bytes each besides their values; a row is read as a list.
 
     Args:
@@ -92,14 +106,6 @@ class Rows(Sequence[list[int]]):
     def __iter__(self) -> Iterator[list[int]]:
         for begin, end in itertools.pairwise(self._begins):
             yield self._values[begin:end].tolist()
-
-    @override
-    def __eq__(self, other: object) -> Any:
-        if not isinstance(other, Sequence):
-            return NotImplemented
-        return len(self) == len(other) and all(one == same for one, same in zip(self, other, strict=True))
-
-    __hash__ = None  # type: ignore[assignment]
 
     @override
     def __repr__(self) -> str:

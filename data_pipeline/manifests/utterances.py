@@ -6,7 +6,7 @@ import itertools
 import zlib
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any, NamedTuple, overload
+from typing import NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,7 @@ from asr.base.types import Utterance
 from data_pipeline.manifests.columns import Columns, joined_columns
 from data_pipeline.manifests.lines import Lines
 from data_pipeline.manifests.record import Identity, identity_of, utterance_of
+from data_pipeline.manifests.rows import ComparedByItems
 
 READ_AT_ONCE = 1 << 16  # lines whose indices are numbers of Python at a time
 
@@ -32,7 +33,7 @@ class Source(NamedTuple):
     folder: str
 
 
-class Utterances(Sequence[Utterance]):
+class Utterances(ComparedByItems[Utterance]):
     """The utterances of one or several manifests; one is made of its line each time it is asked for.
 
     Args:
@@ -94,14 +95,6 @@ class Utterances(Sequence[Utterance]):
                 source = self._sources[number]
                 for line in source.lines.read((part - self._begins[number]).tolist()):
                     yield line, source.folder
-
-    @override
-    def __eq__(self, other: object) -> Any:
-        if not isinstance(other, Sequence):
-            return NotImplemented
-        return len(self) == len(other) and all(one == same for one, same in zip(self, other, strict=True))
-
-    __hash__ = None  # type: ignore[assignment]
 
     @override
     def __repr__(self) -> str:

@@ -34,6 +34,11 @@ def is_manifest_name(name: str) -> bool:
     return name.lower().endswith(SUFFIXES)
 
 
+def is_compressed(path: Path) -> bool:
+    """Return whether a manifest is compressed, by its suffix."""
+    return path.name.lower().endswith(COMPRESSED)
+
+
 def shards_of(path: Path) -> list[Path]:
     """Return the files of a manifest: itself, or those its wildcards stand for, in the order of their names.
 
@@ -68,7 +73,7 @@ def _found(path: Path) -> list[Path]:
 def single_file(path: Path) -> Path:
     """Return what a manifest is called in one file: `train.jsonl` for `train-*.jsonl` or `train.jsonl.gz`."""
     if not is_pattern(path):
-        return path.with_suffix("") if path.name.endswith(SUFFIXES[1]) else path
+        return path.with_suffix("") if path.name.lower().endswith(SUFFIXES[1]) else path
     before, *_ = WILDCARDS.split(path.name)
     return path.with_name((before.rstrip("-_.") or UNNAMED) + MANIFEST_SUFFIX)
 
@@ -80,7 +85,7 @@ def open_shard(path: Path) -> Iterator[BinaryIO]:
     Raises:
         UserError: it is damaged or cut off; an OSError for a file that cannot be read.
     """
-    if not path.name.lower().endswith(COMPRESSED):
+    if not is_compressed(path):
         with path.open("rb") as file:
             yield file
         return

@@ -11,6 +11,7 @@ before them. Nothing is unpacked: the manifest says where in its archive each re
 from __future__ import annotations
 
 import json
+import operator
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -87,7 +88,7 @@ def _set_name(path: Path, source: Path) -> str:
 def _read_samples(archive: Path) -> Iterator[Found]:
     """Yield the recordings of an archive of WebDataset, each with the transcript of its name."""
     members, damaged = members_of(archive)
-    by_stem, by_first_dot = _grouped(members, _stem), _grouped(members, _first_part)
+    by_stem, by_first_dot = _grouped(members, operator.attrgetter("stem")), _grouped(members, _first_part)
     samples = by_first_dot if _num_whole(by_first_dot) > _num_whole(by_stem) else by_stem
     for key, files in samples.items():
         yield from _clips_of(key, files)
@@ -100,10 +101,6 @@ def _grouped(members: Iterable[Member], key: Callable[[PurePosixPath], str]) -> 
         path = PurePosixPath(member.name)
         samples.setdefault(str(path.with_name(key(path))), []).append(member)
     return samples
-
-
-def _stem(path: PurePosixPath) -> str:
-    return path.stem
 
 
 def _first_part(path: PurePosixPath) -> str:

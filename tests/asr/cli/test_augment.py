@@ -7,7 +7,8 @@ from asr.audio.recording import read_audio, write_wav
 from asr.base.config import AugmentConfig
 from asr.base.errors import UserError
 from asr.cli.commands.data.augment import augment_command
-from data_pipeline.augment.augmenter import Augmenter, speed_factors, utterance_keys
+from data_pipeline.augment.augmenter import Augmenter, speed_factors
+from data_pipeline.manifests.columns import utterance_keys
 
 
 def speech(num_samples=20000):

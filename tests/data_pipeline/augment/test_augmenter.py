@@ -22,10 +22,10 @@ from data_pipeline.augment.augmenter import (
     num_samples_at,
     pause_samples,
     speed_factors,
-    utterance_keys,
 )
 from data_pipeline.augment.noise import FADE_SAMPLES, add_noise, cut_noise
 from data_pipeline.augment.sounds import SoundCache, SoundPiece, cut_into_pieces, find_sounds, read_piece
+from data_pipeline.manifests.columns import utterance_keys
 
 ALWAYS = {"noise_probability": 1.0, "reverb_probability": 1.0, "pauses": 0.0}
 NOTHING = AugmentConfig(pauses=0.0)
