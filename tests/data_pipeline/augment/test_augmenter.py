@@ -174,7 +174,8 @@ PROGRAM = """
 import sys, hashlib, numpy as np
 from asr.audio.recording import read_audio
 from asr.base.config import AugmentConfig
-from data_pipeline.augment.augmenter import Augmenter, speed_factors, utterance_keys
+from data_pipeline.augment.augmenter import Augmenter, speed_factors
+from data_pipeline.manifests.columns import utterance_keys
 path, noises = sys.argv[1:3]
 config = AugmentConfig(speed_min=0.9, speed_max=1.1, noise=noises, reverb="rooms", gain_db_max=6.0,
                        noise_probability=0.8, reverb_probability=0.8, channels=0.5)
