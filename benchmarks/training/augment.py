@@ -20,9 +20,10 @@ import scipy.signal
 from asr.audio.recording import SAMPLE_RATE_HZ, read_audio, write_wav
 from asr.base.config import AugmentConfig
 from benchmarks.common import compare, seconds, show
-from data_pipeline.augment.augmenter import Augmenter, change_speed, speed_factors, utterance_keys
+from data_pipeline.augment.augmenter import Augmenter, change_speed, speed_factors
 from data_pipeline.augment.noise import ColouredNoises, add_noise, find_noises
 from data_pipeline.augment.rooms import find_responses, reverberate
+from data_pipeline.manifests.columns import utterance_keys
 
 CLIP_S = 5.0
 SPEEDS = (0.9, 0.95, 1.05, 1.1)

@@ -4,8 +4,9 @@ import pytest
 from asr.audio.recording import read_audio, write_wav
 from asr.base.config import AugmentConfig
 from asr.base.errors import UserError
-from data_pipeline.augment.augmenter import Augmenter, utterance_keys
+from data_pipeline.augment.augmenter import Augmenter
 from data_pipeline.augment.versions import write_versions
+from data_pipeline.manifests.columns import utterance_keys
 
 
 def test_versions_equal_the_augmented_clip_of_each_epoch(tmp_path):
