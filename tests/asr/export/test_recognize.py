@@ -311,6 +311,7 @@ def test_stream_of_a_model_with_chunks_gives_the_result_of_the_whole_recording(m
         "frame_samples": model.frame_samples,
         "frame_s": model.frame_s,
         "blank_id": 0,
+        "unit": "characters",
     }
     waveform = np.concatenate([read_audio(clip.audio_path) for clip in clips[4:8]])
     stream = script.Stream(recognizer)
