@@ -23,7 +23,7 @@ from asr.base.types import Logits, Tensor
 from asr.ctc.loss import ctc_loss
 from benchmarks.common import compare, show
 
-SHAPES = [(16, 200, 1428, 20), (12, 35, 322, 8)]  # of rows, frames, outputs and labels
+SHAPES = [(16, 200, 1428, 20), (12, 35, 322, 8), (80, 100, 1706, 20)]  # of rows, frames, outputs and labels
 LONG_SHAPE = (3, 3000, 50, 40)
 CALLS, RUNS = 10, 21
 
