@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from asr.base.compiled import compiled
 from asr.base.decoder_settings import DecoderSettings
-from asr.base.text.mixed import begins_word, mixed_words
+from asr.base.text.mixed import begins_word, words_of_mixed
 from asr.base.text.pieces import text_of_pieces
 from asr.base.text.units import WORD_BOUNDARY
 from asr.base.vocabulary import BLANK, Vocabulary
@@ -107,13 +107,10 @@ def make_spelling(
 
 
 def _words_of(hot_words: Iterable[tuple[int, ...]], vocabulary: Vocabulary) -> list[str]:
-    """Return the words of hot words that are spelled by letters."""
+    """Return the words of hot words."""
     words: list[str] = []
     for tokens in map(vocabulary.decode, hot_words):
-        if vocabulary.unit == "mixed":
-            words += [word.text for word in mixed_words(tokens) if not begins_word(tokens[word.begin])]
-        else:
-            words += text_of_pieces(tokens).split()
+        words += words_of_mixed(tokens) if vocabulary.unit == "mixed" else text_of_pieces(tokens).split()
     return words
 
 

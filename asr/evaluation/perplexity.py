@@ -7,7 +7,7 @@ for fit in measure_perplexity(Path("lm"), ["news.txt"]).fits:
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -67,8 +67,8 @@ def measure_perplexity(
     models = {path: load_model(path, on_progress) for path in models_in(model)}
     if tokenized:
         found = TextFits(_on_tokens(models, texts, on_progress))
-    elif all(unit_of(one.words) in UNITS_IN_PIECES for one in models.values()):
-        found = _on_pieces(models, texts, on_progress)
+    elif (pieces := _pieces_beside(models)) is not None:
+        found = _on_pieces(models, pieces, texts, on_progress)
     else:
         found = _on_chinese(models, texts, on_progress)
     if any(not fit.num_words for _, _, fit in found.fits):
@@ -83,13 +83,21 @@ def _on_chinese(models: Mapping[Path, NGramModel], texts: Sequence[str], on_prog
         return TextFits(fits, dict(spoken.left_out.most_common()))
 
 
-def _on_pieces(models: Mapping[Path, NGramModel], texts: Sequence[str], on_progress: OnProgress) -> TextFits:
-    ((path, model),) = models.items()  # a folder has a single model over pieces
-    pieces = Pieces.load(path.parent / UNITS_MODEL)
+def _pieces_beside(models: Iterable[Path]) -> Pieces | None:
+    """Return the model that splits the words of models, if it is beside them."""
+    model = next(iter(models)).with_name(UNITS_MODEL)
+    return Pieces.load(model) if model.exists() else None
+
+
+def _on_pieces(
+    models: Mapping[Path, NGramModel], pieces: Pieces, texts: Sequence[str], on_progress: OnProgress
+) -> TextFits:
+    units = {path: unit_of(model.words) for path, model in models.items()}
+    in_pieces: Unit = next((unit for unit in units.values() if unit in UNITS_IN_PIECES), "pieces")
     with tempfile.TemporaryDirectory() as folder:
-        text = PieceText(texts, pieces, Path(folder), on_progress, unit=unit_of(model.words))
-        fit = _on_spoken(path, model, text, on_progress)
-        return TextFits([fit], dict(text.left_out.most_common()))
+        text = PieceText(texts, pieces, Path(folder), on_progress, unit=in_pieces, words=True)
+        fits = [_on_spoken(path, model, text, on_progress) for path, model in models.items()]
+        return TextFits(fits, dict(text.left_out.most_common()))
 
 
 def _on_spoken(

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from asr.base.errors import UserError
 from asr.base.system.files import whole_file
+from asr.base.text.mixed import begins_word, is_toned
 from asr.base.text.units import SPECIAL, UNITS, UNITS_IN_PIECES, unit_of
 from asr.base.work import OnProgress, ignore_progress
 
@@ -159,7 +160,8 @@ def fusion_model(path: Path, vocabulary: Vocabulary, on_progress: OnProgress = i
     """Load the language model for the decoder of an acoustic model.
 
     Args:
-        path: a folder made by `asr lm train`, or a single ARPA or KenLM file.
+        path: a folder made by `asr lm train`, or a single ARPA or KenLM file. For a vocabulary of pieces, or
+            mixed, the words of a folder are taken rather than the pieces.
         vocabulary: vocabulary of the acoustic model.
         on_progress: called while an ARPA file is read.
 
@@ -167,14 +169,30 @@ def fusion_model(path: Path, vocabulary: Vocabulary, on_progress: OnProgress = i
         UserError: the model cannot be read, or is over another unit or another spelling.
     """
     from asr.language.ngram.model_file import load_model
+    from asr.language.word_trie import is_over_words
 
-    unit = vocabulary.unit
     if path.is_dir():
-        path = existing_model(path, unit)
+        path = _model_in(path, vocabulary)
     model = load_model(path, on_progress)
+    if is_over_words(model, vocabulary):
+        _expect_spelled(path, model, vocabulary)
+    else:
+        _expect_shared(path, model, vocabulary)
+    return model
+
+
+def _model_in(folder: Path, vocabulary: Vocabulary) -> Path:
+    words = model_path(folder, "words")
+    if vocabulary.is_in_pieces and words.exists() and not converts_to_hanzi(folder):
+        return words
+    return existing_model(folder, vocabulary.unit)
+
+
+def _expect_shared(path: Path, model: NGramModel, vocabulary: Vocabulary) -> None:
+    """Raise a UserError if a model over tokens is not over those of a vocabulary."""
+    unit = vocabulary.unit
     known = sum(token in model.ids for token in vocabulary.tokens[1:])
-    num_words = len(ordinary_words(model.words))
-    expected = MIN_SHARED * min(len(vocabulary) - 1, num_words)
+    expected = MIN_SHARED * min(len(vocabulary) - 1, len(ordinary_words(model.words)))
     if unit_of(model.words) != unit or not known or known < expected:
         option = f" --units {unit}" if vocabulary.is_in_pieces else ""
         raise UserError(
@@ -183,7 +201,22 @@ def fusion_model(path: Path, vocabulary: Vocabulary, on_progress: OnProgress = i
             f"received such as {sample_words(ordinary_words(model.words))}; "
             f"train one on text with `asr lm train{option}`, which labels {unit} as `asr prepare` does"
         )
-    return model
+
+
+def _expect_spelled(path: Path, model: NGramModel, vocabulary: Vocabulary) -> None:
+    """Raise a UserError if tokens of a vocabulary spell too few words of a model over words."""
+    words = ordinary_words(model.words)
+    letters = {*"".join(token for token in vocabulary.tokens[1:] if not begins_word(token))}
+    num_spelled = sum(word in vocabulary or letters.issuperset(word.lower()) for word in words)
+    needs_syllables = vocabulary.unit == "mixed" and not any(map(is_toned, words))
+    if not num_spelled or num_spelled < MIN_SHARED * len(words) or needs_syllables:
+        unit = vocabulary.unit
+        raise UserError(
+            f"{path}: a language model of another unit set: the acoustic model's {unit} spell "
+            f"{num_spelled:,} of its {len(words):,} words; expected words that tokens such as "
+            f"{sample_words(vocabulary.tokens[1:])} spell, received such as {sample_words(words)}; train one "
+            f"on text with `asr lm train --units {unit},words`, or `--units {unit}` for one over {unit}"
+        )
 
 
 def existing_model(folder: Path, unit: str) -> Path:

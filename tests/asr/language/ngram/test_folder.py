@@ -105,6 +105,47 @@ def test_a_model_that_shares_few_tokens_is_refused(tokens, words, tmp_path):
         fusion_model(path, Vocabulary(tokens))
 
 
+PIECES = Vocabulary(("▁", "▁no", "t", "n", "o", "e"))
+MIXED = Vocabulary(("ma1", "hao3", "A", "▁no", "n", "o", "t", "▁"))
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "words"),
+    [
+        (PIECES, ("not", "one", "NOTE", "zebra")),
+        (PIECES, ("NO", "ONE")),
+        (MIXED, ("ma1", "A", "not", "zebra")),
+        (MIXED, ("ma1", "hao3")),
+    ],
+)
+def test_a_model_over_the_words_that_tokens_spell_is_accepted(vocabulary, words, tmp_path):
+    assert fusion_model(save(tmp_path / "lm.arpa", words), vocabulary).words[3:] == list(words)
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "words", "spelled"),
+    [
+        (PIECES, ("zebra", "cat", "dog", "no"), "spell 1 of its 4 words"),
+        (PIECES, CHARACTERS, "spell 0 of its 3 words"),
+        (PIECES, (), "spell 0 of its 0 words"),
+        (MIXED, ("not", "one"), "spell 1 of its 2 words"),  # without a syllable
+    ],
+)
+def test_a_model_over_other_words_is_refused(vocabulary, words, spelled, tmp_path):
+    path = save(tmp_path / "lm.klm", words)
+    with pytest.raises(UserError, match=f"{spelled}.*--units {vocabulary.unit},words"):
+        fusion_model(path, vocabulary)
+
+
+def test_words_are_taken_rather_than_pieces_unless_they_are_for_hanzi(tmp_path):
+    save(model_path(tmp_path, "pieces"), PIECES.tokens[1:])
+    assert fusion_model(tmp_path, PIECES).words[3:] == list(PIECES.tokens[1:])
+    save(model_path(tmp_path, "words"), ("not", "one"))
+    assert fusion_model(tmp_path, PIECES).words[3:] == ["not", "one"]
+    pronunciations_path(tmp_path).write_text("你\tni3\t0.0\n", encoding="utf-8")
+    assert fusion_model(tmp_path, PIECES).words[3:] == list(PIECES.tokens[1:])
+
+
 def test_conversion_to_hanzi_needs_words_and_pronunciations(folder):
     assert not converts_to_hanzi(folder)
     pronunciations_path(folder).write_text("你\tni3\t0.0\n", encoding="utf-8")
