@@ -229,7 +229,8 @@ def most_added(fusion: Fusion, nodes: Nodes, node: int) -> float:
         return fusion.token_bonus
     word = nodes.word[node]
     ending = fusion.token_bonus if word != NO_WORD else 0.0
-    return ending + max(fusion.token_bonus, 0.0) - fusion.spelling.ahead[word]
+    most: float = ending + max(fusion.token_bonus, 0.0) - fusion.spelling.ahead[word]
+    return most
 
 
 @compiled

@@ -2,7 +2,8 @@
 
 The network runs once. The search then decodes its log probabilities with different weights: first over a
 coarse grid of the language model's weight and the bonus per token, then in ever smaller steps around the best
-trial. Last, if syllables become hanzi, several weights for rescoring by words are tried.
+trial. Then, if the language model is over words that pieces spell, several penalties of unknown words are
+tried, and last, if syllables become hanzi, several weights for rescoring by words.
 
 Fewest errors in tokens win, among the trials that do not write more wrong hanzi than greedy decoding with the
 general model. More means beyond chance: the whole 95 % interval of the difference is above 0.
@@ -35,6 +36,7 @@ from asr.evaluation.errors.metrics import count_edits
 from asr.evaluation.errors.significance import PairedTest, paired_test
 from asr.evaluation.evaluator import EvaluationData
 from asr.evaluation.written_text import characters_of
+from asr.language.word_trie import is_over_words
 from asr.model.tensorflow_runner import TensorFlowRunner, log_probs_of
 from asr.runs.run import Run
 from asr.transcription.text_writer import TextWriter
@@ -55,6 +57,7 @@ FIRST_BONUSES = (-1.0, 0.0, 1.0, 2.0, 3.5)
 FIRST_STEPS = (0.15, 0.5)  # of weight and bonus, halved in each round
 ROUNDS = 3
 HANZI_WEIGHTS = (0.1, 0.25, 0.5, 1.0)  # of the words, where syllables are converted
+UNKNOWN_WORDS = (0.0, -2.5, -5.0, -20.0)  # and the usual one, of a language model over words
 WEIGHT_DECIMALS = 3
 
 
@@ -98,12 +101,14 @@ class WeightTrial(DecodedSet):
         token_bonus: for each token.
         hanzi_weight: of rescoring by words.
         writes_worse: whether it writes more wrong hanzi than greedy decoding, beyond chance.
+        unknown_word: added for a word that a language model over words does not know.
     """
 
     lm_weight: float
     token_bonus: float
     hanzi_weight: float
     writes_worse: bool
+    unknown_word: float = DecoderSettings.unknown_word
 
 
 def log_prob_batches(runner: TensorFlowRunner, data: EvaluationData) -> Iterator[LogProbBatch]:
@@ -170,7 +175,7 @@ class DecoderTuner:
         self.language_model = language_model
         self.converter = choice.converter if vocabulary.is_mandarin else None
         self.greedy, self.on_trial = greedy, on_trial
-        self.trials: dict[tuple[float, float, float], WeightTrial] = {}
+        self.trials: dict[tuple[float, ...], WeightTrial] = {}
 
     def tune(self) -> DecoderSettings | None:
         """Return the settings with the weights that make the fewest errors; None if all write hanzi worse."""
@@ -182,14 +187,18 @@ class DecoderTuner:
             for up, across in itertools.product((-1, 0, 1), repeat=2):
                 self._try(centre.lm_weight + up * weight_step, centre.token_bonus + across * bonus_step)
             weight_step, bonus_step = weight_step / 2, bonus_step / 2
+        centre = self.best
+        if is_over_words(self.language_model, self.vocabulary):
+            for unknown_word in UNKNOWN_WORDS:
+                self._try(centre.lm_weight, centre.token_bonus, unknown_word=unknown_word)
         if self.converter is not None:
             centre = self.best
             for hanzi_weight in HANZI_WEIGHTS:
-                self._try(centre.lm_weight, centre.token_bonus, hanzi_weight)
+                self._try(centre.lm_weight, centre.token_bonus, hanzi_weight, centre.unknown_word)
         best = self.best
         if best.writes_worse:
             return None
-        return self._settings_of(best.lm_weight, best.token_bonus, best.hanzi_weight)
+        return self._settings_of(best.lm_weight, best.token_bonus, best.hanzi_weight, best.unknown_word)
 
     @property
     def best(self) -> WeightTrial:
@@ -204,16 +213,29 @@ class DecoderTuner:
         centre = np.mean([_place(trial) for trial in tied], axis=0)
         return min(tied, key=lambda trial: (np.abs(_place(trial) - centre).sum(), trial.lm_weight))
 
-    def _settings_of(self, lm_weight: float, token_bonus: float, hanzi_weight: float) -> DecoderSettings:
+    def _settings_of(
+        self, lm_weight: float, token_bonus: float, hanzi_weight: float, unknown_word: float
+    ) -> DecoderSettings:
         return dataclasses.replace(
-            self.choice.settings, lm_weight=lm_weight, token_bonus=token_bonus, hanzi_weight=hanzi_weight
+            self.choice.settings,
+            lm_weight=lm_weight,
+            token_bonus=token_bonus,
+            hanzi_weight=hanzi_weight,
+            unknown_word=unknown_word,
         )
 
-    def _try(self, lm_weight: float, token_bonus: float, hanzi_weight: float = 0.0) -> None:
+    def _try(
+        self,
+        lm_weight: float,
+        token_bonus: float,
+        hanzi_weight: float = 0.0,
+        unknown_word: float = DecoderSettings.unknown_word,
+    ) -> None:
         weights = (
             round(max(lm_weight, 0.0), WEIGHT_DECIMALS),
             round(token_bonus, WEIGHT_DECIMALS),
             hanzi_weight,
+            unknown_word,
         )
         if weights in self.trials:
             return
@@ -227,7 +249,9 @@ class DecoderTuner:
         writer = TextWriter(self.vocabulary, self.converter) if self.converter else None
         decoded = decoded_set(self.batches, tokens, writer)
         worse = writes_worse(self.greedy, decoded)
-        self.trials[weights] = WeightTrial(decoded.tokens, decoded.characters, *weights, worse)
+        self.trials[weights] = WeightTrial(
+            decoded.tokens, decoded.characters, *weights[:3], worse, unknown_word
+        )
         self.on_trial(len(self.trials))
 
     def _best_tokens(self, candidates: Sequence[Candidate], hanzi_weight: float) -> tuple[str, ...]:
@@ -255,7 +279,7 @@ def gain(before: Sequence[EditCounts], after: Sequence[EditCounts]) -> PairedTes
 
 
 def _place(trial: WeightTrial) -> npt.NDArray[np.float64]:
-    return np.array([trial.lm_weight, trial.token_bonus, trial.hanzi_weight])
+    return np.array([trial.lm_weight, trial.token_bonus, trial.hanzi_weight, trial.unknown_word])
 
 
 @dataclass(frozen=True)

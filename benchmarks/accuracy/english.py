@@ -43,7 +43,7 @@ from data_pipeline.recordings.synthesis import (
 WORDS_PER_CLAUSE = range(4, 13)
 RATES_WPM = (80, 95)
 VOICES = {"train": ("m1", "m2", "m3", "m4", "f1", "f2", "f3"), "dev": ("m6", "f4"), "test": ("m7", "f5")}
-NUM_DEV, NUM_TEST, NUM_TRAIN = 100, 250, 700
+NUM_DEV, NUM_TEST, NUM_TRAIN = 100, 250, 500
 EPOCHS = 12
 SETTINGS = (
     f"train.epochs={EPOCHS}",
