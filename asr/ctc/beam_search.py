@@ -20,8 +20,8 @@ from asr.ctc.beam_kernel import Beam, Pruning, read_beam, search
 from asr.ctc.hot_words import HotWords
 from asr.ctc.prefixes import NONE, ROOT, Fusion, Nodes, compact, tokens_of
 from asr.ctc.spelling import NO_SPELLING, make_spelling
+from asr.language.ngram.folder import is_over_words
 from asr.language.ngram.model import SENTENCE_END, NGramModel, tables_of
-from asr.language.word_trie import is_over_words
 
 INITIAL_NODES = 1024
 # Number of tokens tried in a frame, the most probable ones: at least this many, and this many times the beam.

@@ -36,7 +36,7 @@ from asr.evaluation.errors.metrics import count_edits
 from asr.evaluation.errors.significance import PairedTest, paired_test
 from asr.evaluation.evaluator import EvaluationData
 from asr.evaluation.written_text import characters_of
-from asr.language.word_trie import is_over_words
+from asr.language.ngram.folder import is_over_words
 from asr.model.tensorflow_runner import TensorFlowRunner, log_probs_of
 from asr.runs.run import Run
 from asr.transcription.text_writer import TextWriter

@@ -13,8 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from asr.base.compiled import compiled
-from asr.base.text.units import SPECIAL, WORD_BOUNDARY
-from asr.base.vocabulary import Vocabulary
+from asr.base.text.units import SPECIAL
 from asr.language.ngram.model import LN10, UNIGRAM_WORDS, UNKNOWN_ID, NGramModel
 
 NO_WORD, UNKNOWN_WORD = 0, 1  # states: no word has begun; the letters so far begin no known word
@@ -77,16 +76,6 @@ class WordTrie:
         )
 
 
-def is_over_words(model: NGramModel, vocabulary: Vocabulary) -> bool:
-    """Return whether a model is over the words that pieces, or mixed tokens, spell, not over these tokens."""
-    return vocabulary.is_in_pieces and not _has_marks(model)
-
-
-@functools.lru_cache(maxsize=1)
-def _has_marks(model: NGramModel) -> bool:
-    return any(word.startswith(WORD_BOUNDARY) for word in model.words)
-
-
 @functools.lru_cache(maxsize=1)  # a server makes a search for each request's hot words
 def trie_of(model: NGramModel) -> WordTrie:
     """Return the tree of a model's words; in small letters if it has none, as labels are.
@@ -137,7 +126,7 @@ def unigram_log_probs(model: NGramModel, ids: npt.NDArray[np.int64]) -> npt.NDAr
 
 @compiled
 def follow(edges: npt.NDArray[np.int64], targets: npt.NDArray[np.int32], state: int, letter: int) -> int:
-    """Return the state after a letter; `UNKNOWN_WORD` if no word goes on with it."""
+    """Return the state after a letter; `UNKNOWN_WORD` if no word has it there."""
     key = (np.int64(state) << LETTER_BITS) | np.int64(letter)
     place = np.searchsorted(edges, key)
     if place < len(edges) and edges[place] == key:

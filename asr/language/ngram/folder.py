@@ -10,6 +10,7 @@ models/news/pronunciations.tsv  readings of words, to convert syllables to hanzi
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from typing import TYPE_CHECKING, Any
 from asr.base.errors import UserError
 from asr.base.system.files import whole_file
 from asr.base.text.mixed import begins_word, is_toned
-from asr.base.text.units import SPECIAL, UNITS, UNITS_IN_PIECES, unit_of
+from asr.base.text.units import SPECIAL, UNITS, UNITS_IN_PIECES, WORD_BOUNDARY, unit_of
 from asr.base.work import OnProgress, ignore_progress
 
 if TYPE_CHECKING:
@@ -169,7 +170,6 @@ def fusion_model(path: Path, vocabulary: Vocabulary, on_progress: OnProgress = i
         UserError: the model cannot be read, or is over another unit or another spelling.
     """
     from asr.language.ngram.model_file import load_model
-    from asr.language.word_trie import is_over_words
 
     if path.is_dir():
         path = _model_in(path, vocabulary)
@@ -179,6 +179,16 @@ def fusion_model(path: Path, vocabulary: Vocabulary, on_progress: OnProgress = i
     else:
         _expect_shared(path, model, vocabulary)
     return model
+
+
+def is_over_words(model: NGramModel, vocabulary: Vocabulary) -> bool:
+    """Return whether a model is over the words that pieces, or mixed tokens, spell, not over these tokens."""
+    return vocabulary.is_in_pieces and not _has_marks(model)
+
+
+@functools.lru_cache(maxsize=1)
+def _has_marks(model: NGramModel) -> bool:
+    return any(word.startswith(WORD_BOUNDARY) for word in model.words)
 
 
 def _model_in(folder: Path, vocabulary: Vocabulary) -> Path:

@@ -3,7 +3,6 @@
 import numpy as np
 import pytest
 
-from asr.base.vocabulary import Vocabulary
 from asr.language.ngram.model import UNKNOWN_ID, NGramModel, NGrams
 from asr.language.word_trie import (
     MAX_LETTERS,
@@ -11,12 +10,9 @@ from asr.language.word_trie import (
     NOT_A_WORD,
     UNKNOWN_WORD,
     follow,
-    is_over_words,
     trie_of,
     unigram_log_probs,
 )
-
-PIECES = Vocabulary(("▁", "▁no", "n", "o", "t"))
 
 
 def model_of(*words):
@@ -79,9 +75,3 @@ def test_a_model_in_capitals_alone_has_its_words_in_small_letters(words, spelled
 
 def test_a_model_without_words_has_an_empty_tree():
     assert state_of(trie_of(model_of()), "n") == UNKNOWN_WORD
-
-
-def test_a_model_over_pieces_differs_from_one_over_words_by_the_mark_of_its_pieces():
-    assert is_over_words(model_of("no", "not"), PIECES)
-    assert not is_over_words(model_of("▁no", "t"), PIECES)
-    assert not is_over_words(model_of("no", "not"), Vocabulary(("no", "not")))

@@ -11,6 +11,7 @@ from asr.language.ngram.folder import (
     UnitInfo,
     converts_to_hanzi,
     fusion_model,
+    is_over_words,
     model_path,
     pronunciations_path,
     read_info,
@@ -18,7 +19,7 @@ from asr.language.ngram.folder import (
     write_info,
 )
 from asr.language.ngram.model import NGramModel, NGrams
-from asr.language.ngram.model_file import save_model
+from asr.language.ngram.model_file import load_model, save_model
 
 SYLLABLES = ("ni3", "hao3", "ma5")
 CHARACTERS = ("你", "好", "吗")
@@ -135,6 +136,15 @@ def test_a_model_over_other_words_is_refused(vocabulary, words, spelled, tmp_pat
     path = save(tmp_path / "lm.klm", words)
     with pytest.raises(UserError, match=f"{spelled}.*--units {vocabulary.unit},words"):
         fusion_model(path, vocabulary)
+
+
+def test_a_model_over_pieces_differs_from_one_over_words_by_the_mark_of_its_pieces(tmp_path):
+    def is_over(words, vocabulary):
+        return is_over_words(load_model(save(tmp_path / "lm.arpa", words)), vocabulary)
+
+    assert is_over(("no", "not"), PIECES)
+    assert not is_over(("▁no", "t"), PIECES)
+    assert not is_over(("no", "not"), Vocabulary(("no", "not")))
 
 
 def test_words_are_taken_rather_than_pieces_unless_they_are_for_hanzi(tmp_path):
