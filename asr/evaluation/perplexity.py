@@ -16,6 +16,7 @@ import numpy as np
 
 from asr.base.errors import UserError
 from asr.base.text.pieces import UNITS_MODEL, Pieces
+from asr.base.text.pinyin import mandarin_syllables
 from asr.base.text.units import UNITS_IN_PIECES, Unit, unit_of
 from asr.base.work import OnProgress, Work, ignore_progress
 from asr.language.ngram.folder import models_in, ordinary_words, sample_words
@@ -79,7 +80,10 @@ def measure_perplexity(
 def _on_chinese(models: Mapping[Path, NGramModel], texts: Sequence[str], on_progress: OnProgress) -> TextFits:
     with tempfile.TemporaryDirectory() as folder:
         spoken = SpokenText(texts, Path(folder), on_progress)
-        fits = [_on_spoken(path, model, spoken, on_progress) for path, model in models.items()]
+        fits = [
+            _on_spoken(path, model, unit_of(model.words), spoken, on_progress)
+            for path, model in models.items()
+        ]
         return TextFits(fits, dict(spoken.left_out.most_common()))
 
 
@@ -92,18 +96,22 @@ def _pieces_beside(models: Iterable[Path]) -> Pieces | None:
 def _on_pieces(
     models: Mapping[Path, NGramModel], pieces: Pieces, texts: Sequence[str], on_progress: OnProgress
 ) -> TextFits:
-    units = {path: unit_of(model.words) for path, model in models.items()}
-    in_pieces: Unit = next((unit for unit in units.values() if unit in UNITS_IN_PIECES), "pieces")
+    found = {path: unit_of(model.words) for path, model in models.items()}
+    units: dict[Path, Unit] = {
+        path: unit if unit in UNITS_IN_PIECES else "words" for path, unit in found.items()
+    }
+    # a model over the words of mixed labels has all syllables, in its text or not
+    is_mixed = any({*mandarin_syllables()} <= model.ids.keys() for model in models.values())
     with tempfile.TemporaryDirectory() as folder:
-        text = PieceText(texts, pieces, Path(folder), on_progress, unit=in_pieces, words=True)
-        fits = [_on_spoken(path, model, text, on_progress) for path, model in models.items()]
+        unit: Unit = "mixed" if is_mixed else "pieces"
+        text = PieceText(texts, pieces, Path(folder), on_progress, unit=unit, words=True)
+        fits = [_on_spoken(path, models[path], units[path], text, on_progress) for path in models]
         return TextFits(fits, dict(text.left_out.most_common()))
 
 
 def _on_spoken(
-    path: Path, model: NGramModel, spoken: SpokenText | PieceText, on_progress: OnProgress
+    path: Path, model: NGramModel, unit: Unit, spoken: SpokenText | PieceText, on_progress: OnProgress
 ) -> ModelFit:
-    unit = unit_of(model.words)
     ids = model.ids_of([SENTENCE_END, *spoken.vocabulary(unit)])
     if len(ids) > 1 and not ids[1:].any():
         raise UserError(

@@ -203,6 +203,29 @@ def test_a_language_model_over_words_decides_between_words_that_pieces_spell(pre
     assert best(language_model) == "seven zero one"
 
 
+def test_a_run_and_its_exported_folder_decode_alike_with_a_language_model_over_words(
+    run, exported, clips, tmp_path, capsys
+):
+    text, folder = tmp_path / "text.txt", tmp_path / "lm"
+    text.write_text("Seven zero one.\nOne nine two.\nThree four five.\n", encoding="utf-8")
+    options = ["--units", "words", "--pieces", str(run / UNITS_MODEL)]
+    assert main(["lm", "train", str(text), "--out", str(folder), *options]) == 0
+    capsys.readouterr()
+    weights = ["--decoder", "lm_weight=2.0", "--format", "jsonl"]
+    assert main(["transcribe", str(run), *map(str, clips[:3]), "--lm", str(folder), *weights]) == 0
+    printed = [json.loads(line)["text"] for line in capsys.readouterr().out.splitlines()]
+    assert any(printed)
+    settings = DecoderSettings(beam=16, lm_weight=2.0, language_model=str(folder))
+    recognizer = ExportedModel.open(exported).recognizer(DecoderChoice(settings))
+    assert recognizer.decoder.search.beam.language_model.words[3:6] == ["seven", "zero", "one"]
+    with (
+        server_in_thread(recognizer) as (_, address),
+        openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0) as client,
+    ):
+        answers = [client.audio.transcriptions.create(model="m", file=Path(path)) for path in clips[:3]]
+    assert [answer.text for answer in answers] == printed
+
+
 @pytest.mark.slow
 def test_a_network_learns_pieces_until_every_training_clip_is_exact(config, prepared):
     assert main(["train", str(config), "--name", "digits"]) == 0

@@ -215,12 +215,14 @@ def _expect_shared(path: Path, model: NGramModel, vocabulary: Vocabulary) -> Non
 
 def _expect_spelled(path: Path, model: NGramModel, vocabulary: Vocabulary) -> None:
     """Raise a UserError if tokens of a vocabulary spell too few words of a model over words."""
-    words = ordinary_words(model.words)
+    words, unit = ordinary_words(model.words), vocabulary.unit
     letters = {*"".join(token for token in vocabulary.tokens[1:] if not begins_word(token))}
-    num_spelled = sum(word in vocabulary or letters.issuperset(word.lower()) for word in words)
-    needs_syllables = vocabulary.unit == "mixed" and not any(map(is_toned, words))
-    if not num_spelled or num_spelled < MIN_SHARED * len(words) or needs_syllables:
-        unit = vocabulary.unit
+    known = [word for word in words if word in vocabulary or letters.issuperset(word.lower())]
+    num_spelled, expected = len(known), MIN_SHARED * len(words)
+    if unit == "mixed":  # a model may have many more syllables
+        expected = MIN_SHARED * sum(not is_toned(word) for word in words)
+    needs_syllables = unit == "mixed" and not any(map(is_toned, known))
+    if not num_spelled or num_spelled < expected or needs_syllables:
         raise UserError(
             f"{path}: a language model of another unit set: the acoustic model's {unit} spell "
             f"{num_spelled:,} of its {len(words):,} words; expected words that tokens such as "
