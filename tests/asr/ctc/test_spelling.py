@@ -181,3 +181,20 @@ def test_a_model_over_tokens_is_no_model_over_words():
     ):
         language = sum(model.log_probs(vocabulary.decode(candidate.ids)))
         assert candidate.language == pytest.approx(language, abs=1e-5)
+
+
+def test_a_word_that_is_rare_by_itself_may_be_probable_in_its_context():
+    """What was subtracted in advance for a rare word is no reason to drop the token that ends it."""
+    vocabulary = OVER_WORDS["pieces"][0]
+    words = ("<unk>", "<s>", "</s>", "a", "ab")
+    unigrams = NGrams(
+        np.arange(5, dtype=np.int32)[:, None],
+        np.array([-5, -9, -1, -0.3, -4], np.float32),
+        np.full(5, -0.1, np.float32),
+    )
+    pair = NGrams(np.array([[3, 4]], np.int32), np.array([-0.01], np.float32), np.zeros(1, np.float32))
+    model = NGramModel.of_ngrams(words, [unigrams, pair])
+    frames = np.array([[-9, -20, -1e-3, -20, -20], [-0.1, -20, -20, -20, -2.3], [-1e-3, -8.5, -20, -20, -20]])
+    search = BeamSearch(vocabulary, DecoderSettings(beam=16, lm_weight=1.0), model)
+    found = {vocabulary.decode(candidate.ids) for candidate in decoded(search, frames.astype(np.float32))}
+    assert ("▁a", "▁ab", "▁") in found
