@@ -6,7 +6,7 @@
 
 The sentences are clauses of the help that comes with Python (`pydoc_data.topics`), said by espeak's English
 voices; those of test are said by voices that training does not have. They are said slowly, 9 letters a
-second: at usual speed, 15, there are more letters than output frames (12.5). Network, epochs and seeds are
+second: at usual speed, 16, there are more letters than output frames (12.5). Network, epochs and seeds are
 the same for all units; `+sampling` is `augment.piece_sampling`. With `--lm`, runs with pieces are also
 decoded with a language model of the training text over each of these, its weights tuned on dev. Runs are in
 the folder of `--out` (`runs/english`): one that is finished is not trained again.
