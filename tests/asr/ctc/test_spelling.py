@@ -1,9 +1,8 @@
 """A language model over words scores the words that pieces spell, when they end."""
 
-import itertools
-
 import numpy as np
 import pytest
+from helpers.alignments import decoded, random_log_probs, random_model, sums_over_alignments
 
 from asr.base.decoder_settings import DecoderSettings
 from asr.base.text.mixed import mixed_words
@@ -11,7 +10,7 @@ from asr.base.vocabulary import Vocabulary
 from asr.ctc import beam_search as beam_module
 from asr.ctc.beam_search import BeamSearch
 from asr.ctc.hot_words import HotWords
-from asr.language.ngram.model import NO_EXTENSION, NGramModel, NGrams
+from asr.language.ngram.model import NGramModel, NGrams
 
 PIECES = ("▁", "▁a", "b", "▁ab")
 MIXED = ("ma1", "A", "▁ab", "b", "▁")
@@ -20,46 +19,10 @@ UNPRUNED = DecoderSettings(beam=8192, min_token_log_prob=-1e9, beam_width=1e9, *
 NUM_FRAMES = 5
 
 
-def model_over(*words):
-    """Return a 3-gram model with random parameters."""
-    draw = np.random.default_rng(3)
-    ids = range(1, 3 + len(words))
-    pairs = [key for key in itertools.product(ids, repeat=2) if draw.random() < 0.6]
-    triples = [(*pair, word) for pair in pairs for word in ids[1:] if (pair[1], word) in pairs]
-    begun = {key[:2] for key in triples}
-
-    def table(keys, order):
-        backoffs = [
-            NO_EXTENSION if order == 2 and key not in begun else -draw.uniform(0.01, 1) for key in keys
-        ]
-        backoffs = np.zeros(len(keys)) if order == 3 else np.array(backoffs)
-        probs = -draw.uniform(0.1, 2, len(keys))
-        return NGrams(np.array(keys, np.int32), probs.astype(np.float32), backoffs.astype(np.float32))
-
-    orders = [[(index,) for index in (0, *ids)], pairs, triples]
-    tables = [table(keys, order) for order, keys in enumerate(orders, start=1)]
-    return NGramModel.of_ngrams(("<unk>", "<s>", "</s>", *words), tables)
-
-
 OVER_WORDS = {
-    "pieces": (Vocabulary(PIECES), model_over("a", "ab", "abb", "bb")),
-    "mixed": (Vocabulary(MIXED), model_over("ma1", "A", "ab", "bab")),
+    "pieces": (Vocabulary(PIECES), random_model("a", "ab", "abb", "bb")),
+    "mixed": (Vocabulary(MIXED), random_model("ma1", "A", "ab", "bab")),
 }
-
-
-def random_log_probs(seed, num_frames, num_tokens, sharpness=2.0):
-    logits = np.random.default_rng(seed).normal(0, sharpness, (num_frames, num_tokens))
-    return (logits - np.log(np.exp(logits).sum(-1, keepdims=True))).astype(np.float32)
-
-
-def sums_over_alignments(log_probs):
-    """Return the log probability of every token sequence, by enumerating every alignment."""
-    totals = {}
-    for path in itertools.product(range(log_probs.shape[1]), repeat=len(log_probs)):
-        ids = tuple(label for label, _ in itertools.groupby(path) if label)
-        log_prob = sum(float(row[label]) for row, label in zip(log_probs, path, strict=True))
-        totals[ids] = np.logaddexp(totals.get(ids, -np.inf), log_prob)
-    return totals
 
 
 def words_of(tokens, unit):
@@ -74,10 +37,6 @@ def language_of(model, words, known=()):
     """Return the log probability of a sentence by its words, with the penalties of those that are unknown."""
     unknown = [word for word in words if word not in model.ids and word not in known]
     return sum(model.log_probs(words)) + WEIGHTS["unknown_word"] * len(unknown)
-
-
-def decoded(search, log_probs):
-    return search.decode(log_probs[None], np.array([len(log_probs)]))[0]
 
 
 @pytest.mark.parametrize("unit", OVER_WORDS)
@@ -175,7 +134,7 @@ def test_a_hot_word_is_no_unknown_word():
 
 def test_a_model_over_tokens_is_no_model_over_words():
     vocabulary, _ = OVER_WORDS["pieces"]
-    model = model_over(*PIECES)
+    model = random_model(*PIECES)
     for candidate in decoded(
         BeamSearch(vocabulary, UNPRUNED, model), random_log_probs(1, 4, len(vocabulary))
     ):
