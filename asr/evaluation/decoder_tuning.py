@@ -5,8 +5,9 @@ coarse grid of the language model's weight and the bonus per token, then in ever
 trial. Then, if the language model is over words that pieces spell, several penalties of unknown words are
 tried, and last, if syllables become hanzi, several weights for rescoring by words.
 
-Fewest errors in tokens win, among the trials that do not write more wrong hanzi than greedy decoding with the
-general model. More means beyond chance: the whole 95 % interval of the difference is above 0.
+Fewest errors in tokens win, or in words where pieces spell them, among the trials that do not write more
+wrong hanzi than greedy decoding with the general model. More means beyond chance: the whole 95 % interval of
+the difference is above 0.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ import numpy.typing as npt
 
 from asr.base.decoder_settings import DecoderSettings
 from asr.base.errors import UserError
+from asr.base.text.pieces import text_of_pieces
 from asr.base.text.wording import counted
 from asr.base.types import EditCounts, Logits, Utterance
 from asr.base.vocabulary import Vocabulary
@@ -32,6 +34,7 @@ from asr.base.work import OnProgress, Work, ignore_progress
 from asr.ctc.beam_search import BeamSearch
 from asr.ctc.greedy import best_path, labels_of
 from asr.ctc.word_rescoring import rescore_by_words
+from asr.evaluation.errors.language_errors import names_in
 from asr.evaluation.errors.metrics import count_edits
 from asr.evaluation.errors.significance import PairedTest, paired_test
 from asr.evaluation.evaluator import EvaluationData
@@ -61,6 +64,18 @@ UNKNOWN_WORDS = (0.0, -2.5, -5.0, -20.0)  # and the usual one, of a language mod
 WEIGHT_DECIMALS = 3
 
 
+class Counted(NamedTuple):
+    """The units whose errors are counted.
+
+    Attributes:
+        name: of one unit.
+        of: returns the units of tokens.
+    """
+
+    name: str
+    of: Callable[[Sequence[str]], Sequence[str]]
+
+
 class LogProbBatch(NamedTuple):
     """The network's output for a batch, and what was said."""
 
@@ -74,7 +89,7 @@ class DecodedSet:
     """The errors of a decoder on the dev set.
 
     Attributes:
-        tokens: of each utterance.
+        tokens: of each utterance, or its words, see `counted_units`.
         characters: of each utterance that has a text, where syllables become hanzi.
     """
 
@@ -121,20 +136,34 @@ def log_prob_batches(runner: TensorFlowRunner, data: EvaluationData) -> Iterator
         yield LogProbBatch(log_probs.numpy(), num_frames.numpy(), utterances)
 
 
+def counted_units(vocabulary: Vocabulary, utterances: Iterable[Utterance]) -> Counted:
+    """Return the units that a report counts first: words where pieces spell them, else tokens."""
+    if vocabulary.unit == "mixed":
+        return Counted("mixed", names_in)
+    if vocabulary.unit == "pieces" and any(" " in text_of_pieces(one.tokens) for one in utterances):
+        return Counted("word", lambda tokens: text_of_pieces(tokens).split())
+    return Counted(vocabulary.token_name, tuple)
+
+
 def decoded_set(
-    batches: Iterable[LogProbBatch], tokens: Iterable[Sequence[str]], writer: TextWriter | None
+    batches: Sequence[LogProbBatch],
+    tokens: Iterable[Sequence[str]],
+    vocabulary: Vocabulary,
+    writer: TextWriter | None,
 ) -> DecodedSet:
     """Count the errors of hypotheses.
 
     Args:
         batches: of the set.
         tokens: of the hypothesis of each utterance, in the order of the batches.
+        vocabulary: of the tokens.
         writer: of their text; None to count no characters.
     """
     of_tokens, of_characters = [], []
-    said = itertools.chain.from_iterable(batch.utterances for batch in batches)
+    said = [utterance for batch in batches for utterance in batch.utterances]
+    units = counted_units(vocabulary, said).of
     for utterance, hypothesis in zip(said, tokens, strict=True):
-        of_tokens.append(count_edits(utterance.tokens, hypothesis))
+        of_tokens.append(count_edits(units(utterance.tokens), units(hypothesis)))
         if writer is not None and utterance.text:
             written = characters_of(writer.text(hypothesis))
             of_characters.append(count_edits(characters_of(utterance.text), written))
@@ -147,7 +176,7 @@ def greedy_set(
     """Count the errors of greedy decoding."""
     labels = (labels_of(best_path(Logits(batch.log_probs, batch.num_frames))) for batch in batches)
     tokens = (vocabulary.decode(ids) for ids in itertools.chain.from_iterable(labels))
-    return decoded_set(batches, tokens, TextWriter(vocabulary, converter) if converter else None)
+    return decoded_set(batches, tokens, vocabulary, TextWriter(vocabulary, converter) if converter else None)
 
 
 class DecoderTuner:
@@ -247,7 +276,7 @@ class DecoderTuner:
             for candidates in search.decode(batch.log_probs, batch.num_frames)
         )
         writer = TextWriter(self.vocabulary, self.converter) if self.converter else None
-        decoded = decoded_set(self.batches, tokens, writer)
+        decoded = decoded_set(self.batches, tokens, self.vocabulary, writer)
         worse = writes_worse(self.greedy, decoded)
         self.trials[weights] = WeightTrial(
             decoded.tokens, decoded.characters, *weights[:3], worse, unknown_word
@@ -292,7 +321,7 @@ class TunedDecoder:
         greedy: errors of greedy decoding, with the general model of hanzi if no other is named.
         best: the trial with the best weights.
         trials: all trials.
-        token: what a token of the run is called, see `Vocabulary.token_name`.
+        unit: the name of what is counted, see `counted_units`.
     """
 
     settings: DecoderSettings | None
@@ -300,7 +329,7 @@ class TunedDecoder:
     greedy: DecodedSet
     best: WeightTrial
     trials: Sequence[WeightTrial]
-    token: str
+    unit: str
 
 
 def tune_decoder(
@@ -363,7 +392,8 @@ def tune_decoder(
     if best is not None:
         opened.save_decoder_settings(best)
     trials = list(tuner.trials.values())
-    return TunedDecoder(best, opened.decoder_path, greedy, tuner.best, trials, vocabulary.token_name)
+    unit = counted_units(vocabulary, data.utterances).name
+    return TunedDecoder(best, opened.decoder_path, greedy, tuner.best, trials, unit)
 
 
 def _up_to_an_hour(data: Dataset) -> Dataset:

@@ -8,8 +8,9 @@ The sentences are clauses of the help that comes with Python (`pydoc_data.topics
 voices; those of test are said by voices that training does not have. They are said slowly, 9 letters a
 second: at usual speed, 16, there are more letters than output frames (12.5). Network, epochs and seeds are
 the same for all units; `+sampling` is `augment.piece_sampling`. With `--lm`, runs with pieces are also
-decoded with a language model of the training text over each of these, its weights tuned on dev. Runs are in
-the folder of `--out` (`runs/english`): one that is finished is not trained again.
+decoded with a language model over each of these, its weights tuned on dev; its text is all clauses but
+those of dev and test. Runs are in the folder of `--out` (`runs/english`): one that is finished is not
+trained again.
 """
 
 from __future__ import annotations
@@ -30,6 +31,7 @@ from asr.runs.run import Run
 from asr.runs.state import read_state
 from benchmarks.accuracy.accuracy import TRAIN, error_rates, run_command, spread_text
 from benchmarks.common import show
+from data_pipeline.manifests.manifest import read_manifest
 from data_pipeline.recordings.synthesis import (
     DRAWN_PITCHES,
     PITCH,
@@ -150,11 +152,14 @@ def trained(directory: Path, manifests: Path, units: str, seed: int, changes: Se
 
 
 def with_language_model(run: Run, manifests: Path, over: str) -> dict[str, float]:
-    """Return the errors with a language model of the training text over pieces or words, tuned on dev."""
+    """Return the errors with a language model over pieces or words, tuned on dev."""
     lm, report = manifests / f"lm-{over}", run.directory / f"report-{manifests.name}-test-{over}.json"
     if not lm.exists():
-        text, model = str(manifests / "train.jsonl"), str(manifests / "units.model")
-        run_command(["-m", "asr", "lm", "train", text, "--units", over, "--pieces", model, "--out", str(lm)])
+        kept = {u.text for split in ("dev", "test") for u in read_manifest(manifests / f"{split}.jsonl")}
+        text = manifests / "clauses.txt"
+        text.write_text("".join(f"{one}\n" for one in clauses() if one not in kept), encoding="utf-8")
+        units = ["--units", over, "--pieces", str(manifests / "units.model")]
+        run_command(["-m", "asr", "lm", "train", str(text), *units, "--out", str(lm)])
     if not report.exists():
         run.decoder_path.unlink(missing_ok=True)
         run_command(

@@ -16,6 +16,8 @@ from asr.evaluation.decoder_tuning import (
     DecoderTuner,
     LogProbBatch,
     WeightTrial,
+    counted_units,
+    decoded_set,
     gain,
     writes_worse,
 )
@@ -116,6 +118,21 @@ def test_the_penalty_of_unknown_words_is_tuned_for_a_language_model_over_words()
     assert settings.unknown_word > DecoderSettings.unknown_word
     over_pieces = NGramModel.of_ngrams((*words[:3], "▁a", "▁b"), [NGrams(ids, log10_probs, zeros), pair])
     assert {trial.unknown_word for trial in tuned(over_pieces)[1].trials.values()} == {-10.0}
+
+
+def test_words_count_where_pieces_spell_them():
+    def errors(vocabulary, said, recognized):
+        utterances = [Utterance("0", "", 1.0, "", said)]
+        batch = LogProbBatch(np.zeros((1, 0, len(vocabulary))), np.zeros(1, np.int32), utterances)
+        found = decoded_set([batch], [recognized], vocabulary, None).edits
+        return counted_units(vocabulary, utterances).name, found.errors, found.reference_length
+
+    pieces, mixed = Vocabulary(["▁a", "▁ab", "b", "▁b"]), Vocabulary(["ma1", "A", "▁ab", "▁a", "b"])
+    assert errors(pieces, ("▁ab", "▁b"), ("▁a", "b", "▁b")) == ("word", 0, 2)
+    assert errors(pieces, ("▁ab", "▁b"), ("▁a", "▁b")) == ("word", 1, 2)
+    assert errors(pieces, ("▁a", "b"), ("▁a",)) == ("piece", 1, 2)  # a text without spaces, as in Chinese
+    assert errors(mixed, ("ma1", "▁ab"), ("ma1", "▁a", "b")) == ("mixed", 0, 2)
+    assert errors(Vocabulary(["ma1", "ma2"]), ("ma1", "ma2"), ("ma1",)) == ("syllable", 1, 2)
 
 
 def test_a_gain_has_an_interval_that_says_whether_it_may_be_chance():

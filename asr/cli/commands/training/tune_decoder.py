@@ -55,7 +55,7 @@ def _print_trials(tuned: TunedDecoder) -> None:
     from asr.evaluation.tables import format_interval, format_rate
 
     greedy, best = tuned.greedy, tuned.best
-    units = [tuned.token, "character"] if greedy.characters else [tuned.token]
+    units = [tuned.unit, "character"] if greedy.characters else [tuned.unit]
     names = ["lm_weight", "token_bonus", "hanzi_weight"]
     if len({trial.unknown_word for trial in tuned.trials}) > 1:
         names.append("unknown_word")
