@@ -24,13 +24,17 @@ class DecoderSettings:
     n_best: Annotated[int, Range(1, 4096)] = 1
     # A folder made by `asr lm train`, or an ARPA or KenLM file; "" for none.
     language_model: str = ""
-    # Weight of a token's language model log probability, relative to its acoustic log probability.
+    # Weight of the language model's log probability of a token, or of a word, relative to the acoustic one.
     lm_weight: Weight = 0.5
     # Where syllables are converted to hanzi, the language model of words also rescores the hypotheses of the
     # search: weight of its log probability, relative to a hypothesis' score. 0 keeps the order.
     hanzi_weight: Weight = 0.5
-    # Score added for every token, against the language model's preference for short sentences.
+    # Score added for every token, against the language model's preference for short sentences; for every word
+    # where the language model of pieces is over words.
     token_bonus: Annotated[float, Range(-20.0, 20.0)] = 0.0
+    # Where the language model of pieces is over words: added to the log probability of a word that it does
+    # not know (natural logarithm).
+    unknown_word: Annotated[float, Range(-1000.0, 0.0)] = -10.0
     # Score added for every token of a hot word.
     hot_word_boost: Weight = 2.0
     # Tokens with a lower log probability in a frame are not tried there (natural logarithm); in flat frames,

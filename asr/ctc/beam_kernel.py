@@ -20,12 +20,13 @@ from asr.ctc.prefixes import (
     Int32,
     Nodes,
     add_node,
+    end_sentence,
+    extend,
     find_child,
     hot_word_step,
     keeps_boost,
-    word_log_prob,
+    most_added,
 )
-from asr.language.ngram.model import advance
 
 MAX_LOG_PROB = 1e-3  # a softmax in single precision may slightly exceed 1
 NO_DIFFERENCE = 40.0  # natural logarithm: adding a number e^40 times smaller does not change a double
@@ -234,10 +235,9 @@ def offer_new_prefixes(
     keeps, by_now, rest = True, 0.0, np.inf  # without hot words, there is one ranking
     for place in range(beam.size[0]):
         node = beam.node[place]
-        # an upper bound: the language model's log probability, which is below 0, is left out
         boostable = fusion.hot_words.most[nodes.hot_state[node]]
         total = log_add(beam.blank[place], beam.token[place])
-        most = nodes.added[node] + fusion.token_bonus + total
+        most = nodes.added[node] + most_added(fusion, nodes, node) + total
         for index in range(num_tokens if boostable > 0 else min(num_tokens, pruning.max_tokens)):
             if index == num_sorted:
                 tokens[index] = pop(untried)
@@ -269,8 +269,8 @@ def offer_new_prefixes(
                     continue
                 plain = log_prob + nodes.added[child]
             else:
-                log_word, _ = word_log_prob(fusion, nodes, node, token, words, backoffs)
-                plain = log_prob + nodes.added[node] + (fusion.lm_weight * log_word + fusion.token_bonus)
+                _, added, _, _ = extend(fusion, nodes, node, token, words, backoffs)
+                plain = log_prob + nodes.added[node] + added
             if plain > floor and (plain > full or plain + by_now > rest):
                 best = max(best, plain)
                 offer(offers, plain, by_now, keeps, child, node, token, -np.inf, log_prob)
@@ -378,7 +378,6 @@ def read_beam(
     """
     size = beam.size[0]
     scores, acoustic, language = np.empty(size), np.empty(size), np.empty(size)
-    words, backoffs = np.empty_like(nodes.context_words[0]), np.empty_like(nodes.context_backoffs[0])
     for place in range(size):
         node = beam.node[place]
         acoustic[place] = log_add(beam.blank[place], beam.token[place])
@@ -387,17 +386,9 @@ def read_beam(
         kept = nodes.boost[node] - fusion.hot_words.lent[state] + fusion.hot_words.final[state]
         scores[place] = acoustic[place] + nodes.added[node] + kept
         if finished and fusion.has_language_model:
-            log_prob, _, _ = advance(
-                fusion.tables,
-                nodes.context_words[node],
-                nodes.context_backoffs[node],
-                nodes.context_length[node],
-                sentence_end,
-                words,
-                backoffs,
-            )
+            log_prob, added = end_sentence(fusion, nodes, node, sentence_end)
             language[place] += log_prob
-            scores[place] += fusion.lm_weight * log_prob
+            scores[place] += added
     return scores, acoustic, language
 
 

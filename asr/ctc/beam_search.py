@@ -19,6 +19,8 @@ from asr.base.vocabulary import BLANK_ID, Vocabulary
 from asr.ctc.beam_kernel import Beam, Pruning, read_beam, search
 from asr.ctc.hot_words import HotWords
 from asr.ctc.prefixes import NONE, ROOT, Fusion, Nodes, compact, tokens_of
+from asr.ctc.spelling import NO_SPELLING, make_spelling
+from asr.language.ngram.folder import is_over_words
 from asr.language.ngram.model import SENTENCE_END, NGramModel, tables_of
 
 INITIAL_NODES = 1024
@@ -34,9 +36,9 @@ class Candidate:
     Attributes:
         ids: of its tokens.
         score: by which candidates are ranked: `acoustic`, `lm_weight` times `language`, the token bonus for
-            each token and the boosts of hot words.
+            each token, or each word of a language model over words, and the boosts of hot words.
         acoustic: log of the summed probability of all alignments.
-        language: log probability by the language model; 0 without one.
+        language: log probability by the language model, with the penalties of unknown words; 0 without one.
     """
 
     ids: tuple[int, ...]
@@ -76,7 +78,8 @@ class BeamSearch:
     Args:
         vocabulary: of the log probabilities.
         settings: of the search: beam, weights, pruning.
-        language_model: over tokens of this vocabulary, as `fusion_model` ensures; None for none.
+        language_model: over tokens of this vocabulary, or the words that they spell, as `fusion_model`
+            ensures; None for none.
         hot_words: of this vocabulary; None for none.
     """
 
@@ -94,6 +97,9 @@ class BeamSearch:
         # three rankings, see `Offers`
         self._room = settings.beam * (3 if hot_words and hot_words.weights else 1)
         hot_words = hot_words or HotWords({})
+        spelling = NO_SPELLING
+        if language_model is not None and is_over_words(language_model, vocabulary):
+            spelling = make_spelling(vocabulary, language_model, settings, hot_words.weights)
         self._fusion = Fusion(
             language_model is not None,
             language_model.tables if language_model else NO_TABLES,
@@ -103,6 +109,7 @@ class BeamSearch:
             settings.lm_weight if language_model else 0.0,
             settings.token_bonus if language_model else 0.0,
             hot_words.tables(settings.hot_word_boost),
+            spelling,
         )
         self._sentence_end = language_model.ids[SENTENCE_END] if language_model else 0
 
@@ -206,6 +213,7 @@ def _make_nodes(room: int, num_context_words: int) -> Nodes:
         length=ints(),
         place=ints(),
         language=floats(),
+        word=ints(),
         hot_state=ints(),
         added=floats(),
         boost=floats(),

@@ -12,7 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from asr.base.compiled import compiled, compiled_inline, copy_into
+from asr.ctc.spelling import Spelling, spell
 from asr.language.ngram.model import Tables, advance
+from asr.language.word_trie import NO_WORD, NOT_A_WORD
 
 Bool: TypeAlias = npt.NDArray[np.bool_]
 Int32: TypeAlias = npt.NDArray[np.int32]
@@ -55,8 +57,9 @@ class Fusion(NamedTuple):
         tables: of the language model.
         words: (V,) the language model's id of each token.
         lm_weight: of the language model's natural log probabilities.
-        token_bonus: added for each token.
+        token_bonus: added for each token, or each word where the language model is over words.
         hot_words: the automaton.
+        spelling: of the words of a language model over words.
     """
 
     has_language_model: bool
@@ -65,6 +68,7 @@ class Fusion(NamedTuple):
     lm_weight: float
     token_bonus: float
     hot_words: HotWordTables
+    spelling: Spelling
 
 
 class Nodes(NamedTuple):
@@ -76,12 +80,13 @@ class Nodes(NamedTuple):
         first_child, next_sibling: (N,) lists of children.
         length: (N,) number of tokens.
         place: (N,) rank in the beam; `NONE` for a prefix outside it.
-        language: (N,) natural log probability by the language model.
+        language: (N,) natural log probability by the language model, of whole words.
+        word: (N,) state of the word that has begun, see `Spelling`.
         hot_state: (N,) state of the hot words' automaton.
         added: (N,) to the acoustic score by language model and token bonus.
         boost: (N,) added to it by hot words.
         context_words, context_backoffs: (N, order - 1) and
-        context_length: (N,) see `Context` of the language model.
+        context_length: (N,) see `Context` of the language model; a word that has begun is not in it.
         size: (1,) number of rows in use.
     """
 
@@ -92,6 +97,7 @@ class Nodes(NamedTuple):
     length: Int32
     place: Int32
     language: Float64
+    word: Int32
     hot_state: Int32
     added: Float64
     boost: Float64
@@ -118,24 +124,31 @@ def add_node(fusion: Fusion, nodes: Nodes, parent: int, token: int) -> int:
     nodes.parent[node], nodes.token[node], nodes.length[node] = parent, token, nodes.length[parent] + 1
     nodes.first_child[node], nodes.place[node] = NONE, NONE
     nodes.next_sibling[node], nodes.first_child[parent] = nodes.first_child[parent], node
-    log_word, length = word_log_prob(
+    state, boost = hot_word_step(fusion.hot_words, nodes.hot_state[parent], token)
+    nodes.hot_state[node], nodes.boost[node] = state, nodes.boost[parent] + boost
+    log_prob, added, length, word = extend(
         fusion, nodes, parent, token, nodes.context_words[node], nodes.context_backoffs[node]
     )
-    state, boost = hot_word_step(fusion.hot_words, nodes.hot_state[parent], token)
-    nodes.context_length[node], nodes.hot_state[node] = length, state
-    nodes.language[node] = nodes.language[parent] + log_word
-    nodes.added[node] = nodes.added[parent] + (fusion.lm_weight * log_word + fusion.token_bonus)
-    nodes.boost[node] = nodes.boost[parent] + boost
+    nodes.context_length[node], nodes.word[node] = length, word
+    nodes.language[node] = nodes.language[parent] + log_prob
+    nodes.added[node] = nodes.added[parent] + added
     return node
 
 
 @compiled_inline
-def word_log_prob(
+def extend(
     fusion: Fusion, nodes: Nodes, node: int, token: int, after_words: Int32, after_backoffs: Float32
-) -> tuple[float, int]:
-    """Return a token's natural log probability after a prefix, and the length of the resulting context."""
+) -> tuple[float, float, int, int]:
+    """Score a prefix extended by a token with the language model, and write the context after it.
+
+    Returns:
+        natural log probability of the words that are whole now; what this adds to the score of the prefix;
+        length of the context; state of the word that has begun.
+    """
     if not fusion.has_language_model:
-        return 0.0, 0
+        return 0.0, 0.0, 0, NO_WORD
+    if fusion.spelling.is_used:
+        return extend_word(fusion, nodes, node, token, after_words, after_backoffs)
     log_prob, length, _ = advance(
         fusion.tables,
         nodes.context_words[node],
@@ -145,7 +158,101 @@ def word_log_prob(
         after_words,
         after_backoffs,
     )
-    return log_prob, length
+    return log_prob, fusion.lm_weight * log_prob + fusion.token_bonus, length, NO_WORD
+
+
+@compiled
+def extend_word(
+    fusion: Fusion, nodes: Nodes, node: int, token: int, after_words: Int32, after_backoffs: Float32
+) -> tuple[float, float, int, int]:
+    """Do what `extend` does with a language model over words."""
+    spelling, before = fusion.spelling, nodes.word[node]
+    log_prob, added, length, word = 0.0, -spelling.ahead[before], nodes.context_length[node], before
+    if spelling.begins[token]:
+        log_prob, length = end_word(fusion, nodes, node, after_words, after_backoffs)
+        added += fusion.lm_weight * log_prob + fusion.token_bonus * (before != NO_WORD)
+        word = NO_WORD
+    else:
+        copy_into(after_words, nodes.context_words[node])
+        copy_into(after_backoffs, nodes.context_backoffs[node])
+    whole = spelling.whole[token]
+    if whole != NOT_A_WORD:
+        log_whole, length, _ = advance(
+            fusion.tables,
+            after_words.copy(),
+            after_backoffs.copy(),
+            length,
+            whole,
+            after_words,
+            after_backoffs,
+        )
+        log_prob += log_whole
+        added += fusion.lm_weight * log_whole + fusion.token_bonus
+    word = spell(spelling, word, token)
+    return log_prob, added + spelling.ahead[word], length, word
+
+
+@compiled
+def end_word(
+    fusion: Fusion, nodes: Nodes, node: int, after_words: Int32, after_backoffs: Float32
+) -> tuple[float, int]:
+    """Write the context after the word that has begun, if one has.
+
+    Returns:
+        the word's natural log probability, with the penalty of an unknown one; length of the context.
+    """
+    word = nodes.word[node]
+    if word == NO_WORD:
+        copy_into(after_words, nodes.context_words[node])
+        copy_into(after_backoffs, nodes.context_backoffs[node])
+        return 0.0, nodes.context_length[node]
+    log_prob, length, _ = advance(
+        fusion.tables,
+        nodes.context_words[node],
+        nodes.context_backoffs[node],
+        nodes.context_length[node],
+        fusion.spelling.words[word],
+        after_words,
+        after_backoffs,
+    )
+    return log_prob + fusion.spelling.penalties[word], length
+
+
+@compiled_inline
+def most_added(fusion: Fusion, nodes: Nodes, node: int) -> float:
+    """Return an upper bound of what the language model adds for one more token.
+
+    Log probabilities, which are below 0, are left out. Where the model is over words, a token may end a word
+    and begin one.
+    """
+    if not fusion.spelling.is_used:
+        return fusion.token_bonus
+    word = nodes.word[node]
+    ending = fusion.token_bonus if word != NO_WORD else 0.0
+    most: float = ending + max(fusion.token_bonus, 0.0) - fusion.spelling.ahead[word]
+    return most
+
+
+@compiled
+def end_sentence(fusion: Fusion, nodes: Nodes, node: int, sentence_end: int) -> tuple[float, float]:
+    """Return the log probability of what ends with the utterance, and what this adds to the score.
+
+    Args:
+        fusion: with a language model.
+        nodes: of the prefixes.
+        node: of the prefix.
+        sentence_end: id of `</s>` in the language model.
+    """
+    words, backoffs = nodes.context_words[node].copy(), nodes.context_backoffs[node].copy()
+    log_word, length = end_word(fusion, nodes, node, words, backoffs)
+    log_prob, _, _ = advance(
+        fusion.tables, words, backoffs, length, sentence_end, np.empty_like(words), np.empty_like(backoffs)
+    )
+    log_prob += log_word
+    added = fusion.lm_weight * log_prob
+    if fusion.spelling.is_used and nodes.word[node] != NO_WORD:
+        added += fusion.token_bonus - fusion.spelling.ahead[nodes.word[node]]
+    return log_prob, added
 
 
 @compiled_inline
@@ -208,7 +315,7 @@ def compact(nodes: Nodes, kept: Int32) -> None:
 @compiled
 def move(nodes: Nodes, source: int, row: int, parent: int) -> None:
     """Move a node to an earlier row (or its own), and link it to its parent there."""
-    for array in (nodes.token, nodes.length, nodes.place, nodes.hot_state):
+    for array in (nodes.token, nodes.length, nodes.place, nodes.word, nodes.hot_state):
         array[row] = array[source]
     for amounts in (nodes.language, nodes.added, nodes.boost):
         amounts[row] = amounts[source]

@@ -2,10 +2,12 @@
 
 The network runs once. The search then decodes its log probabilities with different weights: first over a
 coarse grid of the language model's weight and the bonus per token, then in ever smaller steps around the best
-trial. Last, if syllables become hanzi, several weights for rescoring by words are tried.
+trial. Then, if the language model is over words that pieces spell, several penalties of unknown words are
+tried, and last, if syllables become hanzi, several weights for rescoring by words.
 
-Fewest errors in tokens win, among the trials that do not write more wrong hanzi than greedy decoding with the
-general model. More means beyond chance: the whole 95 % interval of the difference is above 0.
+Fewest errors in tokens win, or in words where pieces spell them, among the trials that do not write more
+wrong hanzi than greedy decoding with the general model. More means beyond chance: the whole 95 % interval of
+the difference is above 0.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import numpy.typing as npt
 
 from asr.base.decoder_settings import DecoderSettings
 from asr.base.errors import UserError
+from asr.base.text.pieces import text_of_pieces
 from asr.base.text.wording import counted
 from asr.base.types import EditCounts, Logits, Utterance
 from asr.base.vocabulary import Vocabulary
@@ -31,10 +34,12 @@ from asr.base.work import OnProgress, Work, ignore_progress
 from asr.ctc.beam_search import BeamSearch
 from asr.ctc.greedy import best_path, labels_of
 from asr.ctc.word_rescoring import rescore_by_words
+from asr.evaluation.errors.language_errors import names_in
 from asr.evaluation.errors.metrics import count_edits
 from asr.evaluation.errors.significance import PairedTest, paired_test
 from asr.evaluation.evaluator import EvaluationData
 from asr.evaluation.written_text import characters_of
+from asr.language.ngram.folder import is_over_words
 from asr.model.tensorflow_runner import TensorFlowRunner, log_probs_of
 from asr.runs.run import Run
 from asr.transcription.text_writer import TextWriter
@@ -55,7 +60,20 @@ FIRST_BONUSES = (-1.0, 0.0, 1.0, 2.0, 3.5)
 FIRST_STEPS = (0.15, 0.5)  # of weight and bonus, halved in each round
 ROUNDS = 3
 HANZI_WEIGHTS = (0.1, 0.25, 0.5, 1.0)  # of the words, where syllables are converted
+UNKNOWN_WORDS = (0.0, -2.5, -5.0, -20.0)  # and the usual one, of a language model over words
 WEIGHT_DECIMALS = 3
+
+
+class Counted(NamedTuple):
+    """The units whose errors are counted.
+
+    Attributes:
+        name: of one unit.
+        of: returns the units of tokens.
+    """
+
+    name: str
+    of: Callable[[Sequence[str]], Sequence[str]]
 
 
 class LogProbBatch(NamedTuple):
@@ -71,7 +89,7 @@ class DecodedSet:
     """The errors of a decoder on the dev set.
 
     Attributes:
-        tokens: of each utterance.
+        tokens: of each utterance, or its words, see `counted_units`.
         characters: of each utterance that has a text, where syllables become hanzi.
     """
 
@@ -98,12 +116,14 @@ class WeightTrial(DecodedSet):
         token_bonus: for each token.
         hanzi_weight: of rescoring by words.
         writes_worse: whether it writes more wrong hanzi than greedy decoding, beyond chance.
+        unknown_word: added for a word that a language model over words does not know.
     """
 
     lm_weight: float
     token_bonus: float
     hanzi_weight: float
     writes_worse: bool
+    unknown_word: float = DecoderSettings.unknown_word
 
 
 def log_prob_batches(runner: TensorFlowRunner, data: EvaluationData) -> Iterator[LogProbBatch]:
@@ -116,20 +136,34 @@ def log_prob_batches(runner: TensorFlowRunner, data: EvaluationData) -> Iterator
         yield LogProbBatch(log_probs.numpy(), num_frames.numpy(), utterances)
 
 
+def counted_units(vocabulary: Vocabulary, utterances: Iterable[Utterance]) -> Counted:
+    """Return the units that a report counts first: words where pieces spell them, else tokens."""
+    if vocabulary.unit == "mixed":
+        return Counted("mixed", names_in)
+    if vocabulary.unit == "pieces" and any(" " in text_of_pieces(one.tokens) for one in utterances):
+        return Counted("word", lambda tokens: text_of_pieces(tokens).split())
+    return Counted(vocabulary.token_name, tuple)
+
+
 def decoded_set(
-    batches: Iterable[LogProbBatch], tokens: Iterable[Sequence[str]], writer: TextWriter | None
+    batches: Sequence[LogProbBatch],
+    tokens: Iterable[Sequence[str]],
+    vocabulary: Vocabulary,
+    writer: TextWriter | None,
 ) -> DecodedSet:
     """Count the errors of hypotheses.
 
     Args:
         batches: of the set.
         tokens: of the hypothesis of each utterance, in the order of the batches.
+        vocabulary: of the tokens.
         writer: of their text; None to count no characters.
     """
     of_tokens, of_characters = [], []
-    said = itertools.chain.from_iterable(batch.utterances for batch in batches)
+    said = [utterance for batch in batches for utterance in batch.utterances]
+    units = counted_units(vocabulary, said).of
     for utterance, hypothesis in zip(said, tokens, strict=True):
-        of_tokens.append(count_edits(utterance.tokens, hypothesis))
+        of_tokens.append(count_edits(units(utterance.tokens), units(hypothesis)))
         if writer is not None and utterance.text:
             written = characters_of(writer.text(hypothesis))
             of_characters.append(count_edits(characters_of(utterance.text), written))
@@ -142,7 +176,7 @@ def greedy_set(
     """Count the errors of greedy decoding."""
     labels = (labels_of(best_path(Logits(batch.log_probs, batch.num_frames))) for batch in batches)
     tokens = (vocabulary.decode(ids) for ids in itertools.chain.from_iterable(labels))
-    return decoded_set(batches, tokens, TextWriter(vocabulary, converter) if converter else None)
+    return decoded_set(batches, tokens, vocabulary, TextWriter(vocabulary, converter) if converter else None)
 
 
 class DecoderTuner:
@@ -170,7 +204,7 @@ class DecoderTuner:
         self.language_model = language_model
         self.converter = choice.converter if vocabulary.is_mandarin else None
         self.greedy, self.on_trial = greedy, on_trial
-        self.trials: dict[tuple[float, float, float], WeightTrial] = {}
+        self.trials: dict[tuple[float, ...], WeightTrial] = {}
 
     def tune(self) -> DecoderSettings | None:
         """Return the settings with the weights that make the fewest errors; None if all write hanzi worse."""
@@ -182,14 +216,18 @@ class DecoderTuner:
             for up, across in itertools.product((-1, 0, 1), repeat=2):
                 self._try(centre.lm_weight + up * weight_step, centre.token_bonus + across * bonus_step)
             weight_step, bonus_step = weight_step / 2, bonus_step / 2
+        centre = self.best
+        if is_over_words(self.language_model, self.vocabulary):
+            for unknown_word in UNKNOWN_WORDS:
+                self._try(centre.lm_weight, centre.token_bonus, unknown_word=unknown_word)
         if self.converter is not None:
             centre = self.best
             for hanzi_weight in HANZI_WEIGHTS:
-                self._try(centre.lm_weight, centre.token_bonus, hanzi_weight)
+                self._try(centre.lm_weight, centre.token_bonus, hanzi_weight, centre.unknown_word)
         best = self.best
         if best.writes_worse:
             return None
-        return self._settings_of(best.lm_weight, best.token_bonus, best.hanzi_weight)
+        return self._settings_of(best.lm_weight, best.token_bonus, best.hanzi_weight, best.unknown_word)
 
     @property
     def best(self) -> WeightTrial:
@@ -204,16 +242,29 @@ class DecoderTuner:
         centre = np.mean([_place(trial) for trial in tied], axis=0)
         return min(tied, key=lambda trial: (np.abs(_place(trial) - centre).sum(), trial.lm_weight))
 
-    def _settings_of(self, lm_weight: float, token_bonus: float, hanzi_weight: float) -> DecoderSettings:
+    def _settings_of(
+        self, lm_weight: float, token_bonus: float, hanzi_weight: float, unknown_word: float
+    ) -> DecoderSettings:
         return dataclasses.replace(
-            self.choice.settings, lm_weight=lm_weight, token_bonus=token_bonus, hanzi_weight=hanzi_weight
+            self.choice.settings,
+            lm_weight=lm_weight,
+            token_bonus=token_bonus,
+            hanzi_weight=hanzi_weight,
+            unknown_word=unknown_word,
         )
 
-    def _try(self, lm_weight: float, token_bonus: float, hanzi_weight: float = 0.0) -> None:
+    def _try(
+        self,
+        lm_weight: float,
+        token_bonus: float,
+        hanzi_weight: float = 0.0,
+        unknown_word: float = DecoderSettings.unknown_word,
+    ) -> None:
         weights = (
             round(max(lm_weight, 0.0), WEIGHT_DECIMALS),
             round(token_bonus, WEIGHT_DECIMALS),
             hanzi_weight,
+            unknown_word,
         )
         if weights in self.trials:
             return
@@ -225,9 +276,11 @@ class DecoderTuner:
             for candidates in search.decode(batch.log_probs, batch.num_frames)
         )
         writer = TextWriter(self.vocabulary, self.converter) if self.converter else None
-        decoded = decoded_set(self.batches, tokens, writer)
+        decoded = decoded_set(self.batches, tokens, self.vocabulary, writer)
         worse = writes_worse(self.greedy, decoded)
-        self.trials[weights] = WeightTrial(decoded.tokens, decoded.characters, *weights, worse)
+        self.trials[weights] = WeightTrial(
+            decoded.tokens, decoded.characters, *weights[:3], worse, unknown_word
+        )
         self.on_trial(len(self.trials))
 
     def _best_tokens(self, candidates: Sequence[Candidate], hanzi_weight: float) -> tuple[str, ...]:
@@ -255,7 +308,7 @@ def gain(before: Sequence[EditCounts], after: Sequence[EditCounts]) -> PairedTes
 
 
 def _place(trial: WeightTrial) -> npt.NDArray[np.float64]:
-    return np.array([trial.lm_weight, trial.token_bonus, trial.hanzi_weight])
+    return np.array([trial.lm_weight, trial.token_bonus, trial.hanzi_weight, trial.unknown_word])
 
 
 @dataclass(frozen=True)
@@ -268,7 +321,7 @@ class TunedDecoder:
         greedy: errors of greedy decoding, with the general model of hanzi if no other is named.
         best: the trial with the best weights.
         trials: all trials.
-        token: what a token of the run is called, see `Vocabulary.token_name`.
+        unit: the name of what is counted, see `counted_units`.
     """
 
     settings: DecoderSettings | None
@@ -276,7 +329,7 @@ class TunedDecoder:
     greedy: DecodedSet
     best: WeightTrial
     trials: Sequence[WeightTrial]
-    token: str
+    unit: str
 
 
 def tune_decoder(
@@ -339,7 +392,8 @@ def tune_decoder(
     if best is not None:
         opened.save_decoder_settings(best)
     trials = list(tuner.trials.values())
-    return TunedDecoder(best, opened.decoder_path, greedy, tuner.best, trials, vocabulary.token_name)
+    unit = counted_units(vocabulary, data.utterances).name
+    return TunedDecoder(best, opened.decoder_path, greedy, tuner.best, trials, unit)
 
 
 def _up_to_an_hour(data: Dataset) -> Dataset:

@@ -7,7 +7,7 @@ for fit in measure_perplexity(Path("lm"), ["news.txt"]).fits:
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -16,6 +16,7 @@ import numpy as np
 
 from asr.base.errors import UserError
 from asr.base.text.pieces import UNITS_MODEL, Pieces
+from asr.base.text.pinyin import mandarin_syllables
 from asr.base.text.units import UNITS_IN_PIECES, Unit, unit_of
 from asr.base.work import OnProgress, Work, ignore_progress
 from asr.language.ngram.folder import models_in, ordinary_words, sample_words
@@ -67,8 +68,8 @@ def measure_perplexity(
     models = {path: load_model(path, on_progress) for path in models_in(model)}
     if tokenized:
         found = TextFits(_on_tokens(models, texts, on_progress))
-    elif all(unit_of(one.words) in UNITS_IN_PIECES for one in models.values()):
-        found = _on_pieces(models, texts, on_progress)
+    elif (pieces := _pieces_beside(models)) is not None:
+        found = _on_pieces(models, pieces, texts, on_progress)
     else:
         found = _on_chinese(models, texts, on_progress)
     if any(not fit.num_words for _, _, fit in found.fits):
@@ -79,23 +80,38 @@ def measure_perplexity(
 def _on_chinese(models: Mapping[Path, NGramModel], texts: Sequence[str], on_progress: OnProgress) -> TextFits:
     with tempfile.TemporaryDirectory() as folder:
         spoken = SpokenText(texts, Path(folder), on_progress)
-        fits = [_on_spoken(path, model, spoken, on_progress) for path, model in models.items()]
+        fits = [
+            _on_spoken(path, model, unit_of(model.words), spoken, on_progress)
+            for path, model in models.items()
+        ]
         return TextFits(fits, dict(spoken.left_out.most_common()))
 
 
-def _on_pieces(models: Mapping[Path, NGramModel], texts: Sequence[str], on_progress: OnProgress) -> TextFits:
-    ((path, model),) = models.items()  # a folder has a single model over pieces
-    pieces = Pieces.load(path.parent / UNITS_MODEL)
+def _pieces_beside(models: Iterable[Path]) -> Pieces | None:
+    """Return the model that splits the words of models, if it is beside them."""
+    model = next(iter(models)).with_name(UNITS_MODEL)
+    return Pieces.load(model) if model.exists() else None
+
+
+def _on_pieces(
+    models: Mapping[Path, NGramModel], pieces: Pieces, texts: Sequence[str], on_progress: OnProgress
+) -> TextFits:
+    found = {path: unit_of(model.words) for path, model in models.items()}
+    units: dict[Path, Unit] = {
+        path: unit if unit in UNITS_IN_PIECES else "words" for path, unit in found.items()
+    }
+    # a model over the words of mixed labels has all syllables, in its text or not
+    is_mixed = any({*mandarin_syllables()} <= model.ids.keys() for model in models.values())
     with tempfile.TemporaryDirectory() as folder:
-        text = PieceText(texts, pieces, Path(folder), on_progress, unit=unit_of(model.words))
-        fit = _on_spoken(path, model, text, on_progress)
-        return TextFits([fit], dict(text.left_out.most_common()))
+        unit: Unit = "mixed" if is_mixed else "pieces"
+        text = PieceText(texts, pieces, Path(folder), on_progress, unit=unit, words=True)
+        fits = [_on_spoken(path, models[path], units[path], text, on_progress) for path in models]
+        return TextFits(fits, dict(text.left_out.most_common()))
 
 
 def _on_spoken(
-    path: Path, model: NGramModel, spoken: SpokenText | PieceText, on_progress: OnProgress
+    path: Path, model: NGramModel, unit: Unit, spoken: SpokenText | PieceText, on_progress: OnProgress
 ) -> ModelFit:
-    unit = unit_of(model.words)
     ids = model.ids_of([SENTENCE_END, *spoken.vocabulary(unit)])
     if len(ids) > 1 and not ids[1:].any():
         raise UserError(

@@ -106,10 +106,11 @@ def train_language_models(
         texts: text files, plain or gzipped, manifests, folders of them, or - for standard input.
         out: the folder; one that this function wrote before is replaced when the new one is complete.
         units: units to train a model each over; converting syllables to hanzi needs words. For "pieces", the
-            text may be of any language; "mixed" is for models of mixed labels. These two are not combined
-            with other units.
+            text may be of any language; "mixed" is for models of mixed labels. These two are combined with
+            "words" alone, which then are those that pieces spell, and of mixed labels syllables, letters and
+            Latin words.
         pieces: the model that splits words into pieces, such as `units.model` in a run; by default that
-            beside the first text.
+            beside the first text. With "words" alone, these are the words that its pieces spell.
         order: length of the longest n-grams.
         prune: see `TrainingOptions`.
         max_size_mb: of each model; None for any size.
@@ -123,15 +124,17 @@ def train_language_models(
     started = time.monotonic()
     checked_units = _checked_units(units)
     options = _options(order, prune, max_size_mb, memory_mb)
-    by_model = {*UNITS_IN_PIECES} & {*checked_units}
-    model = _pieces_for(texts, pieces) if by_model else None
+    in_pieces = [unit for unit in checked_units if unit in UNITS_IN_PIECES]
+    are_spelled = in_pieces or (checked_units == ["words"] and pieces is not None)
+    model = _pieces_for(texts, pieces) if are_spelled else None
+    unit: Unit = in_pieces[0] if in_pieces else "pieces"
     with _whole_folder(out) as folder:
         text = (
-            PieceText(texts, model, folder, on_progress, unit=checked_units[0])
+            PieceText(texts, model, folder, on_progress, unit=unit, words="words" in checked_units)
             if model
             else SpokenText(texts, folder, on_progress)
         )
-        trained = {unit: _train_unit(text, unit, folder, options, on_progress) for unit in checked_units}
+        trained = {one: _train_unit(text, one, folder, options, on_progress) for one in checked_units}
         readings = text.pronunciations() if isinstance(text, SpokenText) else []
         if model:
             model.save(folder / UNITS_MODEL)
@@ -154,8 +157,12 @@ def _checked_units(units: Sequence[str]) -> list[Unit]:
     if unknown or not units:
         received = repr(unknown[0]) if unknown else "none"
         raise UserError(f"`units`: expected some of {', '.join(UNITS)}, received {received}")
-    if {*UNITS_IN_PIECES} & {*units} and len(set(units)) > 1:
-        raise UserError("`units`: a model over pieces or mixed is trained alone, in a folder of its own")
+    in_pieces = {*UNITS_IN_PIECES} & {*units}
+    if len(in_pieces) > 1 or (in_pieces and not {*units} <= {*in_pieces, "words"}):
+        raise UserError(
+            "`units`: expected pieces or mixed alone or with words, in a folder of their own, received "
+            f"{', '.join(units)}"
+        )
     return [unit for unit in UNITS if unit in units]
 
 

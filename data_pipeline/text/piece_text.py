@@ -1,4 +1,4 @@
-"""Store a text on disk as a stream of pieces of words, of any language, or of mixed labels."""
+"""Store a text on disk as a stream of pieces, of any language, or of mixed labels, and of their words."""
 
 from __future__ import annotations
 
@@ -7,15 +7,15 @@ import tempfile
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 import numpy as np
 
 from asr.base.errors import UserError
 from asr.base.system.files import cannot_write
 from asr.base.system.shards import is_manifest_name
-from asr.base.text.mixed import mixed_vocabulary, mixed_words
-from asr.base.text.pieces import Pieces
+from asr.base.text.mixed import begins_word, mixed_vocabulary, mixed_words, words_of_mixed
+from asr.base.text.pieces import Pieces, text_of_pieces
 from asr.base.text.pinyin import mandarin_syllables
 from asr.base.text.units import WORD_BOUNDARY, Unit
 from asr.base.work import OnProgress, Work, ignore_progress
@@ -36,8 +36,22 @@ class _Block(NamedTuple):
     num_words: int
 
 
+class _Stream(NamedTuple):
+    """The sentences as units of one kind.
+
+    Attributes:
+        ids: of the units.
+        file: the sentences, as ids each ended by `END`.
+        blocks: of the file.
+    """
+
+    ids: dict[str, int]
+    file: IO[bytes]
+    blocks: list[_Block]
+
+
 class PieceText:
-    """The sentences of files, which are read once, as pieces.
+    """The sentences of files, which are read once, as pieces or as the words that these spell.
 
     Args:
         paths: text files, plain or gzipped, manifests, folders of them, or - for standard input; labels of
@@ -46,6 +60,8 @@ class PieceText:
         folder: for an unnamed temporary file.
         on_progress: called as files are read.
         unit: "pieces", or "mixed" for syllables, letters and pieces of Latin words.
+        words: whether there is a stream of words as well: of mixed labels, these are the syllables, the
+            letters that are said by their names, and whole Latin words.
 
     Attributes:
         sources: the files.
@@ -66,16 +82,23 @@ class PieceText:
         on_progress: OnProgress = ignore_progress,
         *,
         unit: Unit = "pieces",
+        words: bool = False,
     ) -> None:
         self.sources = find_text_files(paths)
         self.num_bytes, self.num_sentences, self.num_words = 0, 0, 0
         self.left_out: Counter[str] = Counter()
         self._pieces, self._unit = pieces, unit
-        self._tokens = mixed_vocabulary(mandarin_syllables(), pieces) if unit == "mixed" else pieces.tokens
-        self._ids = {token: index for index, token in enumerate(self._tokens)}
-        self._blocks: list[_Block] = []
+        tokens = mixed_vocabulary(mandarin_syllables(), pieces) if unit == "mixed" else pieces.tokens
+        known: dict[Unit, Sequence[str]] = {unit: tokens} | ({"words": _whole(tokens, unit)} if words else {})
         try:
-            self._file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115
+            self._streams = {
+                name: _Stream(
+                    {token: index for index, token in enumerate(units)},
+                    tempfile.TemporaryFile(dir=folder),  # noqa: SIM115
+                    [],
+                )
+                for name, units in known.items()
+            }
             for source in self.sources:
                 for sentences in self._sentences_of(source):
                     self._take(sentences)
@@ -90,22 +113,21 @@ class PieceText:
             )
 
     def vocabulary(self, unit: Unit) -> list[str]:
-        """Return all pieces, and of mixed labels all syllables and letters, in the text or not."""
-        assert unit == self._unit, unit
-        return list(self._tokens)
+        """Return all pieces, of mixed labels also all syllables and letters, or the words of the text."""
+        return list(self._streams[unit].ids)
 
     def blocks(self, unit: Unit, first_id: int, end_id: int) -> Iterator[tuple[Int32, int]]:
-        """Yield blocks of sentences as ids of pieces, with their number of words.
+        """Yield blocks of sentences as ids of units, with their number of words.
 
         Args:
-            unit: of the tokens.
-            first_id: of the first piece.
+            unit: "words", or that of the text.
+            first_id: of the first unit.
             end_id: ends each sentence.
         """
-        assert unit == self._unit, unit
-        self._file.seek(0)
-        for block in self._blocks:
-            tokens = np.frombuffer(self._file.read(4 * block.num_tokens), np.int32)
+        stream = self._streams[unit]
+        stream.file.seek(0)
+        for block in stream.blocks:
+            tokens = np.frombuffer(stream.file.read(4 * block.num_tokens), np.int32)
             yield np.where(tokens == END, end_id, tokens + first_id).astype(np.int32), block.num_words
 
     def _sentences_of(self, source: str) -> Iterator[list[tuple[str, ...]]]:
@@ -124,7 +146,7 @@ class PieceText:
     def _labels(self, text: str, labels: tuple[str, ...] = ()) -> tuple[str, ...]:
         """Return the pieces of a sentence; none if it has to be left out."""
         self.num_bytes += len(text.encode(errors="replace"))
-        are_known = labels and all(token in self._ids for token in labels)
+        are_known = labels and all(token in self._streams[self._unit].ids for token in labels)
         if are_known and (self._unit == "mixed" or labels[0][0] == WORD_BOUNDARY):
             return labels
         try:
@@ -134,14 +156,25 @@ class PieceText:
             return ()
 
     def _take(self, sentences: Sequence[tuple[str, ...]]) -> None:
-        tokens = [
-            index for sentence in sentences for index in (*(self._ids[token] for token in sentence), END)
-        ]
         if self._unit == "mixed":
             num_words = sum(len(mixed_words(sentence)) for sentence in sentences)
         else:
             num_words = sum(token[0] == WORD_BOUNDARY for sentence in sentences for token in sentence)
-        self._file.write(np.array(tokens, np.int32).data)
-        self._blocks.append(_Block(len(tokens), num_words))
+        for unit, stream in self._streams.items():
+            ids: list[int] = []
+            for sentence in sentences:
+                units = sentence if unit == self._unit else self._words_of(sentence)
+                ids += [stream.ids.setdefault(one, len(stream.ids)) for one in units]
+                ids.append(END)
+            stream.file.write(np.array(ids, np.int32).data)
+            stream.blocks.append(_Block(len(ids), num_words))
         self.num_sentences += len(sentences)
         self.num_words += num_words
+
+    def _words_of(self, sentence: Sequence[str]) -> list[str]:
+        return words_of_mixed(sentence) if self._unit == "mixed" else text_of_pieces(sentence).split()
+
+
+def _whole(tokens: Sequence[str], unit: Unit) -> list[str]:
+    """Return the tokens that are words by themselves, in the text or not."""
+    return [token for token in tokens if begins_word(token)] if unit == "mixed" else []

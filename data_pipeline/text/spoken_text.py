@@ -125,7 +125,7 @@ class SpokenText:
             raise UserError(
                 f"{', '.join(self.sources[:3])}: expected Chinese text, found no hanzi"
                 + (f" but {_counts_as_text(self.left_out)}" if self.left_out else "")
-                + "; of other languages, `units=pieces` trains a model"
+                + "; of other languages, `units=pieces,words` trains models for runs with pieces"
             )
 
     def _take(self, block: SegmentedBlock) -> None:

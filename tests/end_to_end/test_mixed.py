@@ -24,6 +24,7 @@ from asr.ctc.hot_words import HotWords
 from asr.export import export
 from asr.export.runtimes.onnx.recognizer import ExportedModel
 from asr.language.ngram.folder import fusion_model
+from asr.language.ngram.model_file import load_model
 from asr.training.data import make_vocabulary
 from asr.transcription.decoder_choice import DecoderChoice
 from asr.transcription.text_writer import TextWriter
@@ -203,6 +204,33 @@ def test_beam_search_takes_a_language_model_over_mixed_units_and_hot_words(prepa
     assert best(plain) != said
     assert best(DecoderSettings(beam=16, lm_weight=1.0), fusion_model(folder, vocabulary)) == said
     assert best(plain, hot_words=words) == said
+
+
+def test_a_language_model_over_syllables_and_whole_latin_words_decides(prepared, tmp_path, capsys):
+    """Beside the right token of each frame another one is a little more probable."""
+    text, folder = tmp_path / "text.txt", tmp_path / "lm"
+    text.write_text("我要打开iPhone的APP。\n" * 5 + "今天天气很好\n" * 5, encoding="utf-8")
+    model = prepared / UNITS_MODEL
+    arguments = ["--out", str(folder), "--units", "mixed,words", "--pieces", str(model)]
+    assert main(["lm", "train", str(text), *arguments]) == 0
+    assert main(["lm", "perplexity", str(folder), str(text)]) == 0
+    assert main(["lm", "info", str(folder)]) == 0
+    assert {"mixed.klm", "words.klm"} <= {path.name for path in folder.iterdir()}
+    assert "iphone" in {*load_model(folder / "words.klm").words}
+    pieces = Pieces.load(model)
+    vocabulary = Vocabulary.of_pieces(pieces, ["wo3", "yao4", "da3", "kai1", "de5", "tian1", "qi4"])
+    said = ("da3", "kai1", *pieces.encode("iphone"), "de5", "A", "P", "P")
+    right, (wrong,) = vocabulary.encode(said), vocabulary.encode(["x"])
+    log_probs = np.full((2 * len(right), len(vocabulary)), -20.0, np.float32)
+    for place, token in enumerate(right):
+        log_probs[2 * place, [token, wrong]] = np.log([0.45, 0.55])
+        log_probs[2 * place + 1, BLANK_ID] = 0.0
+    for path in (folder, folder / "mixed.klm"):
+        search = BeamSearch(
+            vocabulary, DecoderSettings(beam=16, lm_weight=1.0), fusion_model(path, vocabulary)
+        )
+        (best, *_), *_ = search.decode(log_probs[None], np.array([len(log_probs)]))
+        assert vocabulary.decode(best.ids) == said
 
 
 def test_hot_words_are_labelled_as_the_text_is(vocabulary):

@@ -19,6 +19,7 @@ from asr.base.vocabulary import BLANK_ID, Vocabulary
 from asr.cli.main import main
 from asr.ctc.beam_search import BeamSearch
 from asr.ctc.hot_words import HotWords
+from asr.ctc.search import NBestSearch
 from asr.export import export
 from asr.export.runtimes.onnx.recognizer import ExportedModel
 from asr.language.ngram.folder import fusion_model
@@ -163,6 +164,66 @@ def test_beam_search_takes_a_language_model_over_pieces_and_hot_words(prepared, 
     assert best(plain) != "seven zero one"
     assert best(settings, fusion_model(folder, vocabulary)) == "seven zero one"
     assert best(plain, hot_words=words) == "seven zero one"
+
+
+def test_a_language_model_over_words_decides_between_words_that_pieces_spell(prepared, tmp_path, capsys):
+    """The pieces of a word that the text does not have are a little more probable."""
+    text, folder = tmp_path / "text.txt", tmp_path / "lm"
+    text.write_text("Seven zero one.\n" * 5 + "One nine.\n" * 5, encoding="utf-8")
+    model = prepared / UNITS_MODEL
+    assert (
+        main(["lm", "train", str(text), "--out", str(folder), "--units", "words", "--pieces", str(model)])
+        == 0
+    )
+    assert "lm convert" not in capsys.readouterr().out
+    assert main(["lm", "perplexity", str(folder), str(text)]) == 0
+    assert "0 of them unknown" in capsys.readouterr().out
+    pieces = Pieces.load(model)
+    vocabulary = Vocabulary.of_pieces(pieces)
+    right = vocabulary.encode(pieces.encode("seven zero one"))
+    wrong = vocabulary.encode(["x"])[0]
+    log_probs = np.full((2 * len(right), len(vocabulary)), -20.0, np.float32)
+    for place, token in enumerate(right):
+        log_probs[2 * place, [token, wrong]] = np.log([0.45, 0.55])
+        log_probs[2 * place + 1, BLANK_ID] = 0.0
+    language_model = fusion_model(folder, vocabulary)
+    assert language_model.words[3:] == ["seven", "zero", "one", "nine"]
+
+    def best(language_model):
+        settings = DecoderSettings(beam=16, lm_weight=1.0)
+        search = NBestSearch(BeamSearch(vocabulary, settings, language_model), frame_s=0.08)
+        (found,), *_ = search.hypotheses((log_probs[None], np.array([len(log_probs)])))
+        state = search.start()
+        for row in log_probs:
+            search.feed(state, row[None])
+        assert search.finish(state) == [found]
+        return vocabulary.join(found.tokens)
+
+    assert best(None) != "seven zero one"
+    assert best(language_model) == "seven zero one"
+
+
+def test_a_run_and_its_exported_folder_decode_alike_with_a_language_model_over_words(
+    run, exported, clips, tmp_path, capsys
+):
+    text, folder = tmp_path / "text.txt", tmp_path / "lm"
+    text.write_text("Seven zero one.\nOne nine two.\nThree four five.\n", encoding="utf-8")
+    options = ["--units", "words", "--pieces", str(run / UNITS_MODEL)]
+    assert main(["lm", "train", str(text), "--out", str(folder), *options]) == 0
+    capsys.readouterr()
+    weights = ["--decoder", "lm_weight=2.0", "--format", "jsonl"]
+    assert main(["transcribe", str(run), *map(str, clips[:3]), "--lm", str(folder), *weights]) == 0
+    printed = [json.loads(line)["text"] for line in capsys.readouterr().out.splitlines()]
+    assert any(printed)
+    settings = DecoderSettings(beam=16, lm_weight=2.0, language_model=str(folder))
+    recognizer = ExportedModel.open(exported).recognizer(DecoderChoice(settings))
+    assert recognizer.decoder.search.beam.language_model.words[3:6] == ["seven", "zero", "one"]
+    with (
+        server_in_thread(recognizer) as (_, address),
+        openai.OpenAI(base_url=f"{address}/v1", api_key="none", max_retries=0) as client,
+    ):
+        answers = [client.audio.transcriptions.create(model="m", file=Path(path)) for path in clips[:3]]
+    assert [answer.text for answer in answers] == printed
 
 
 @pytest.mark.slow

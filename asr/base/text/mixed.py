@@ -57,6 +57,15 @@ def mixed_words(tokens: Sequence[str]) -> list[MixedWord]:
     return words
 
 
+def words_of_mixed(tokens: Sequence[str]) -> list[str]:
+    """Return the words of a language model over words: syllables, letters and spoken Latin words."""
+    words: list[str] = []
+    for word in mixed_words(tokens):
+        said = tokens[word.begin : word.end]
+        words += said if begins_word(said[0]) else [word.text]
+    return words
+
+
 def mixed_vocabulary(syllables: Iterable[str], pieces: Pieces) -> tuple[str, ...]:
     """Return the tokens of mixed labels: syllables in alphabetical order, all letters, all pieces."""
     return (*sorted(set(syllables)), *LETTERS, *pieces.tokens)

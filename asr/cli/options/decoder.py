@@ -63,7 +63,8 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
         dest="language_model",
         type=Path,
         metavar="PATH",
-        help="a folder that `asr lm train` made, or an ARPA or KenLM file over the model's units",
+        help="a folder that `asr lm train` made, or an ARPA or KenLM file over the model's units, or over "
+        "the words that its pieces spell",
     )
     group.add_argument(
         "--hot-words",

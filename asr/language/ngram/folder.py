@@ -10,6 +10,7 @@ models/news/pronunciations.tsv  readings of words, to convert syllables to hanzi
 from __future__ import annotations
 
 import dataclasses
+import functools
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 
 from asr.base.errors import UserError
 from asr.base.system.files import whole_file
-from asr.base.text.units import SPECIAL, UNITS, UNITS_IN_PIECES, unit_of
+from asr.base.text.mixed import begins_word, is_toned
+from asr.base.text.units import SPECIAL, UNITS, UNITS_IN_PIECES, WORD_BOUNDARY, unit_of
 from asr.base.work import OnProgress, ignore_progress
 
 if TYPE_CHECKING:
@@ -159,7 +161,8 @@ def fusion_model(path: Path, vocabulary: Vocabulary, on_progress: OnProgress = i
     """Load the language model for the decoder of an acoustic model.
 
     Args:
-        path: a folder made by `asr lm train`, or a single ARPA or KenLM file.
+        path: a folder made by `asr lm train`, or a single ARPA or KenLM file. For a vocabulary of pieces, or
+            mixed, the words of a folder are taken rather than the pieces.
         vocabulary: vocabulary of the acoustic model.
         on_progress: called while an ARPA file is read.
 
@@ -168,13 +171,38 @@ def fusion_model(path: Path, vocabulary: Vocabulary, on_progress: OnProgress = i
     """
     from asr.language.ngram.model_file import load_model
 
-    unit = vocabulary.unit
     if path.is_dir():
-        path = existing_model(path, unit)
+        path = _model_in(path, vocabulary)
     model = load_model(path, on_progress)
+    if is_over_words(model, vocabulary):
+        _expect_spelled(path, model, vocabulary)
+    else:
+        _expect_shared(path, model, vocabulary)
+    return model
+
+
+def is_over_words(model: NGramModel, vocabulary: Vocabulary) -> bool:
+    """Return whether a model is over the words that pieces, or mixed tokens, spell, not over these tokens."""
+    return vocabulary.is_in_pieces and not _has_marks(model)
+
+
+@functools.lru_cache(maxsize=1)
+def _has_marks(model: NGramModel) -> bool:
+    return any(word.startswith(WORD_BOUNDARY) for word in model.words)
+
+
+def _model_in(folder: Path, vocabulary: Vocabulary) -> Path:
+    words = model_path(folder, "words")
+    if vocabulary.is_in_pieces and words.exists() and not converts_to_hanzi(folder):
+        return words
+    return existing_model(folder, vocabulary.unit)
+
+
+def _expect_shared(path: Path, model: NGramModel, vocabulary: Vocabulary) -> None:
+    """Raise a UserError if a model over tokens is not over those of a vocabulary."""
+    unit = vocabulary.unit
     known = sum(token in model.ids for token in vocabulary.tokens[1:])
-    num_words = len(ordinary_words(model.words))
-    expected = MIN_SHARED * min(len(vocabulary) - 1, num_words)
+    expected = MIN_SHARED * min(len(vocabulary) - 1, len(ordinary_words(model.words)))
     if unit_of(model.words) != unit or not known or known < expected:
         option = f" --units {unit}" if vocabulary.is_in_pieces else ""
         raise UserError(
@@ -183,7 +211,24 @@ def fusion_model(path: Path, vocabulary: Vocabulary, on_progress: OnProgress = i
             f"received such as {sample_words(ordinary_words(model.words))}; "
             f"train one on text with `asr lm train{option}`, which labels {unit} as `asr prepare` does"
         )
-    return model
+
+
+def _expect_spelled(path: Path, model: NGramModel, vocabulary: Vocabulary) -> None:
+    """Raise a UserError if tokens of a vocabulary spell too few words of a model over words."""
+    words, unit = ordinary_words(model.words), vocabulary.unit
+    letters = {*"".join(token for token in vocabulary.tokens[1:] if not begins_word(token))}
+    known = [word for word in words if word in vocabulary or letters.issuperset(word.lower())]
+    num_spelled, expected = len(known), MIN_SHARED * len(words)
+    if unit == "mixed":  # a model may have many more syllables
+        expected = MIN_SHARED * sum(not is_toned(word) for word in words)
+    needs_syllables = unit == "mixed" and not any(map(is_toned, known))
+    if not num_spelled or num_spelled < expected or needs_syllables:
+        raise UserError(
+            f"{path}: a language model of another unit set: the acoustic model's {unit} spell "
+            f"{num_spelled:,} of its {len(words):,} words; expected words that tokens such as "
+            f"{sample_words(vocabulary.tokens[1:])} spell, received such as {sample_words(words)}; train one "
+            f"on text with `asr lm train --units {unit},words`, or `--units {unit}` for one over {unit}"
+        )
 
 
 def existing_model(folder: Path, unit: str) -> Path:

@@ -1,10 +1,9 @@
 """Compares prefix beam search with sums over every alignment, and streams with whole clips."""
 
-import itertools
-
 import numpy as np
 import pytest
 import tensorflow as tf
+from helpers.alignments import decoded, random_log_probs, random_model, sums_over_alignments
 
 from asr.base.decoder_settings import DecoderSettings
 from asr.base.errors import UserError
@@ -22,44 +21,9 @@ def vocabulary_of(num_tokens):
     return Vocabulary(LETTERS[: num_tokens - 1])
 
 
-def random_log_probs(seed, num_frames, num_tokens, sharpness=2.0):
-    logits = np.random.default_rng(seed).normal(0, sharpness, (num_frames, num_tokens))
-    return (logits - np.log(np.exp(logits).sum(-1, keepdims=True))).astype(np.float32)
-
-
-def sums_over_alignments(log_probs):
-    """Return the log probability of every token sequence, by enumerating every alignment."""
-    totals = {}
-    for path in itertools.product(range(log_probs.shape[1]), repeat=len(log_probs)):
-        ids = tuple(label for label, _ in itertools.groupby(path) if label)
-        log_prob = sum(float(row[label]) for row, label in zip(log_probs, path, strict=True))
-        totals[ids] = np.logaddexp(totals.get(ids, -np.inf), log_prob)
-    return totals
-
-
-def decoded(search, log_probs):
-    return search.decode(log_probs[None], np.array([len(log_probs)]))[0]
-
-
 @pytest.fixture(scope="module")
 def model():
-    """Return a 3-gram model over a, b and c with random parameters."""
-    draw = np.random.default_rng(3)
-    pairs = [key for key in itertools.product(range(1, 6), repeat=2) if draw.random() < 0.6]
-    triples = [(*pair, word) for pair in pairs for word in range(2, 6) if (pair[1], word) in pairs]
-    begun = {key[:2] for key in triples}
-    orders = [[(i,) for i in range(6)], pairs, triples]
-
-    def table(keys, order):
-        backoffs = [
-            NO_EXTENSION if order == 2 and key not in begun else -draw.uniform(0.01, 1) for key in keys
-        ]
-        backoffs = np.zeros(len(keys)) if order == 3 else np.array(backoffs)
-        probs = -draw.uniform(0.1, 2, len(keys))
-        return NGrams(np.array(keys, np.int32), probs.astype(np.float32), backoffs.astype(np.float32))
-
-    tables = [table(keys, order) for order, keys in enumerate(orders, start=1)]
-    return NGramModel.of_ngrams(("<unk>", "<s>", "</s>", "a", "b", "c"), tables)
+    return random_model("a", "b", "c")
 
 
 @pytest.mark.parametrize(("num_frames", "num_tokens"), [(0, 3), (1, 4), (5, 2), (5, 4), (7, 3)])

@@ -8,10 +8,20 @@ import numpy as np
 import pytest
 
 from asr.base.decoder_settings import DecoderSettings
-from asr.base.types import EditCounts
+from asr.base.types import EditCounts, Utterance
 from asr.base.vocabulary import Vocabulary
 from asr.cli.main import main
-from asr.evaluation.decoder_tuning import DecodedSet, DecoderTuner, WeightTrial, gain, writes_worse
+from asr.evaluation.decoder_tuning import (
+    DecodedSet,
+    DecoderTuner,
+    LogProbBatch,
+    WeightTrial,
+    counted_units,
+    decoded_set,
+    gain,
+    writes_worse,
+)
+from asr.language.ngram.model import NGramModel, NGrams
 from asr.runs.checkpoint import read_checkpoint, write_checkpoint
 from asr.runs.run import Run
 from asr.transcription.decoder_choice import DecoderChoice
@@ -68,7 +78,7 @@ def tuner_of(greedy, *trials):
     for weight, errors in enumerate(trials):
         found = DecodedSet(*map(counted, errors))
         worse = writes_worse(decoded, found)
-        tuner.trials[weight, 0.0, 0.0] = WeightTrial(
+        tuner.trials[weight, 0.0, 0.0, 0.0] = WeightTrial(
             found.tokens, found.characters, float(weight), 0.0, 0.0, worse
         )
     return tuner
@@ -83,6 +93,46 @@ def test_nothing_is_chosen_where_all_weights_write_hanzi_worse(monkeypatch):
     tuner = tuner_of((50, 20), (10, 60), (30, 50))
     monkeypatch.setattr(tuner, "_try", lambda *weights: None)
     assert tuner.tune() is None
+
+
+def test_the_penalty_of_unknown_words_is_tuned_for_a_language_model_over_words():
+    """An unknown word is right in the first clip; in the second, the model has to correct a rare one."""
+    vocabulary = Vocabulary(["▁a", "▁ab", "▁b"])
+    words = ("<unk>", "<s>", "</s>", "a", "b")
+    ids = np.arange(len(words), dtype=np.int32)[:, None]
+    log10_probs = np.array([-1.0, -9.0, -0.5, -0.5, -3.0], np.float32)
+    zeros = np.zeros(len(words), np.float32)
+    pair = NGrams(np.array([[1, 2]], np.int32), np.full(1, -9.0, np.float32), zeros[:1])
+    model = NGramModel.of_ngrams(words, [NGrams(ids, log10_probs, zeros), pair])
+    log_probs = np.log(np.array([[[1e-9, 0.3, 0.7, 1e-9]], [[1e-9, 0.3, 1e-9, 0.7]]], np.float32))
+    said = [Utterance(str(index), "", 1.0, "", (token,)) for index, token in enumerate(("▁ab", "▁a"))]
+    batch = LogProbBatch(log_probs, np.array([1, 1], np.int32), said)
+    choice = DecoderChoice(DecoderSettings(beam=16))
+
+    def tuned(language_model):
+        tuner = DecoderTuner([batch], vocabulary, choice, language_model, DecodedSet((), ()), id)
+        return tuner.tune(), tuner
+
+    settings, tuner = tuned(model)
+    assert tuner.best.edits.errors == 0
+    assert settings.unknown_word > DecoderSettings.unknown_word
+    over_pieces = NGramModel.of_ngrams((*words[:3], "▁a", "▁b"), [NGrams(ids, log10_probs, zeros), pair])
+    assert {trial.unknown_word for trial in tuned(over_pieces)[1].trials.values()} == {-10.0}
+
+
+def test_words_count_where_pieces_spell_them():
+    def errors(vocabulary, said, recognized):
+        utterances = [Utterance("0", "", 1.0, "", said)]
+        batch = LogProbBatch(np.zeros((1, 0, len(vocabulary))), np.zeros(1, np.int32), utterances)
+        found = decoded_set([batch], [recognized], vocabulary, None).edits
+        return counted_units(vocabulary, utterances).name, found.errors, found.reference_length
+
+    pieces, mixed = Vocabulary(["▁a", "▁ab", "b", "▁b"]), Vocabulary(["ma1", "A", "▁ab", "▁a", "b"])
+    assert errors(pieces, ("▁ab", "▁b"), ("▁a", "b", "▁b")) == ("word", 0, 2)
+    assert errors(pieces, ("▁ab", "▁b"), ("▁a", "▁b")) == ("word", 1, 2)
+    assert errors(pieces, ("▁a", "b"), ("▁a",)) == ("piece", 1, 2)  # a text without spaces, as in Chinese
+    assert errors(mixed, ("ma1", "▁ab"), ("ma1", "▁a", "b")) == ("mixed", 0, 2)
+    assert errors(Vocabulary(["ma1", "ma2"]), ("ma1", "ma2"), ("ma1",)) == ("syllable", 1, 2)
 
 
 def test_a_gain_has_an_interval_that_says_whether_it_may_be_chance():

@@ -18,6 +18,14 @@ def pieces():
     return learn_pieces(TEXTS * 3, LearnedUnits("bpe", 30))
 
 
+def words_in(text):
+    """Return the sentences of the stream of words."""
+    words = text.vocabulary("words")
+    ids = np.concatenate([block for block, _ in text.blocks("words", 1, 0)])
+    parts = np.split(ids, np.flatnonzero(ids == 0) + 1)[:-1]
+    return [" ".join(words[index - 1] for index in part[:-1]) for part in parts]
+
+
 def sentences(text, pieces):
     """Return the sentences of the stream as text."""
     ids = np.concatenate([block for block, _ in text.blocks("pieces", 3, 2)])
@@ -32,6 +40,22 @@ def test_sentences_of_files_are_split_normalized_and_counted(pieces, tmp_path):
     assert (text.num_sentences, text.num_words) == (2, 6)
     assert sum(text.left_out.values()) == 3  # a sign that is read aloud, and characters that no piece has
     assert text.vocabulary("pieces") == list(pieces.tokens)
+
+
+def test_the_words_that_pieces_spell_are_a_stream_beside_that_of_pieces(pieces, tmp_path):
+    (tmp_path / "a.txt").write_text("Turn the light on! The night.", "utf-8")
+    text = PieceText([str(tmp_path / "a.txt")], pieces, tmp_path, words=True)
+    assert words_in(text) == sentences(text, pieces) == ["turn the light on", "the night"]
+    assert text.vocabulary("words") == ["turn", "the", "light", "on", "night"]
+
+
+def test_words_of_mixed_text_are_syllables_letters_and_latin_words(tmp_path):
+    pieces = learn_pieces(["iphone wifi"] * 3, LearnedUnits("mixed", 40))
+    (tmp_path / "a.txt").write_text("打开iPhone，看CCTV5。", "utf-8")
+    text = PieceText([str(tmp_path / "a.txt")], pieces, tmp_path, unit="mixed", words=True)
+    assert words_in(text) == ["da3 kai1 iphone kan4 C C T V wu3"]
+    assert {"zun1", "Z"} <= {*text.vocabulary("words")}  # in Mandarin, not in the text
+    assert not {*pieces.tokens} & {*text.vocabulary("words")}
 
 
 def test_labels_of_manifests_count_as_they_are(pieces, tmp_path):

@@ -8,10 +8,11 @@ import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asr.base.text.units import TEXT_UNITS, UNITS_IN_PIECES
+from asr.base.text.units import TEXT_UNITS
 from asr.base.text.wording import counted, file_size
 
 MIN_TIMED_S = 10.0  # in less, the speed is that of starting
+WHOLE_SENTENCES = "sentences: "  # begins a reason to leave out sentences, and not only characters
 
 if TYPE_CHECKING:
     from asr.training.language_model import TrainedModels
@@ -33,14 +34,15 @@ def add_lm_train_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="UNITS",
         help="units to train a model each over (default: %(default)s); hanzi conversion needs words. "
         "`pieces` is for models of pieces of words, and text of any language; `mixed` is for models of "
-        "syllables and pieces of Latin words",
+        "syllables and pieces of Latin words; `words` with --pieces, or `pieces,words` and `mixed,words`, "
+        "is for these models as well, which are then decoded by whole words",
     )
     parser.add_argument(
         "--pieces",
         type=Path,
         metavar="FILE",
-        help="the units.model of the run that the language model is for, with --units pieces or mixed "
-        "(default: that beside the first text)",
+        help="the units.model of the run that the language model is for, with --units pieces, mixed or "
+        "words (default, except for words alone: that beside the first text)",
     )
     parser.add_argument(
         "--order",
@@ -108,7 +110,7 @@ def _print_text(trained: TrainedModels) -> None:
         f"in {trained.taken_s:.1f} s{speed}"
     )
     for reason, count in trained.left_out.items():
-        what = "left out" if {*UNITS_IN_PIECES} & {*trained.units} else "left out, splitting the sentence"
+        what = "left out" if reason.startswith(WHOLE_SENTENCES) else "left out, splitting the sentence"
         print(f"{what}: {count:,} {reason}")
 
 
@@ -136,6 +138,7 @@ def _print_models(trained: TrainedModels) -> None:
 
 
 def _print_next_steps(trained: TrainedModels) -> None:
+    from asr.language.ngram.folder import converts_to_hanzi
     from asr.runs.resume_command import asr_command
 
     first, folder = next(iter(trained.units)), shlex.quote(str(trained.folder))
@@ -143,5 +146,5 @@ def _print_next_steps(trained: TrainedModels) -> None:
     print("and decode with it:\n")
     print(f"    {asr_command()} lm perplexity {folder}/{first}.klm TEXT")
     print(f"    {asr_command()} transcribe RUN AUDIO --lm {folder}")
-    if "words" in trained.units:
+    if converts_to_hanzi(trained.folder):
         print(f"    {asr_command()} lm convert --model {folder} ni3 hao3")

@@ -55,13 +55,15 @@ def _print_trials(tuned: TunedDecoder) -> None:
     from asr.evaluation.tables import format_interval, format_rate
 
     greedy, best = tuned.greedy, tuned.best
-    units = [tuned.token, "character"] if greedy.characters else [tuned.token]
-    head: list[tuple[str, ...]] = [("", "lm_weight", "token_bonus", "hanzi_weight"), ("greedy", "", "", "")]
+    units = [tuned.unit, "character"] if greedy.characters else [tuned.unit]
+    names = ["lm_weight", "token_bonus", "hanzi_weight"]
+    if len({trial.unknown_word for trial in tuned.trials}) > 1:
+        names.append("unknown_word")
+    head: list[tuple[str, ...]] = [("", *names), ("greedy", *("" for _ in names))]
     others = sorted(tuned.trials, key=lambda trial: (trial is not best, trial.edits.errors))[:NUM_SHOWN]
     for trial in others:
-        weights = (trial.lm_weight, trial.token_bonus, trial.hanzi_weight)
         name = "best" if trial is best and tuned.settings else ""
-        head.append((name, *(f"{weight:g}" for weight in weights)))
+        head.append((name, *(f"{getattr(trial, weight):g}" for weight in names)))
     columns = [[f"{unit} error rate" for unit in units]]
     for each in (greedy, *others):
         columns.append(

@@ -11,6 +11,7 @@ from asr.language.ngram.folder import (
     UnitInfo,
     converts_to_hanzi,
     fusion_model,
+    is_over_words,
     model_path,
     pronunciations_path,
     read_info,
@@ -18,7 +19,7 @@ from asr.language.ngram.folder import (
     write_info,
 )
 from asr.language.ngram.model import NGramModel, NGrams
-from asr.language.ngram.model_file import save_model
+from asr.language.ngram.model_file import load_model, save_model
 
 SYLLABLES = ("ni3", "hao3", "ma5")
 CHARACTERS = ("你", "好", "吗")
@@ -103,6 +104,56 @@ def test_a_model_that_shares_few_tokens_is_refused(tokens, words, tmp_path):
     path = save(tmp_path / "lm.klm", words)
     with pytest.raises(UserError, match=f" {20 if words else 0} of the acoustic model's"):
         fusion_model(path, Vocabulary(tokens))
+
+
+PIECES = Vocabulary(("▁", "▁no", "t", "n", "o", "e"))
+MIXED = Vocabulary(("ma1", "hao3", "A", "▁no", "n", "o", "t", "▁"))
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "words"),
+    [
+        (PIECES, ("not", "one", "NOTE", "zebra")),
+        (PIECES, ("NO", "ONE")),
+        (MIXED, ("ma1", "A", "not", "zebra")),
+        (MIXED, ("ma1", "hao3")),
+    ],
+)
+def test_a_model_over_the_words_that_tokens_spell_is_accepted(vocabulary, words, tmp_path):
+    assert fusion_model(save(tmp_path / "lm.arpa", words), vocabulary).words[3:] == list(words)
+
+
+@pytest.mark.parametrize(
+    ("vocabulary", "words", "spelled"),
+    [
+        (PIECES, ("zebra", "cat", "dog", "no"), "spell 1 of its 4 words"),
+        (PIECES, CHARACTERS, "spell 0 of its 3 words"),
+        (PIECES, (), "spell 0 of its 0 words"),
+        (MIXED, ("not", "one"), "spell 1 of its 2 words"),  # without a syllable
+    ],
+)
+def test_a_model_over_other_words_is_refused(vocabulary, words, spelled, tmp_path):
+    path = save(tmp_path / "lm.klm", words)
+    with pytest.raises(UserError, match=f"{spelled}.*--units {vocabulary.unit},words"):
+        fusion_model(path, vocabulary)
+
+
+def test_a_model_over_pieces_differs_from_one_over_words_by_the_mark_of_its_pieces(tmp_path):
+    def is_over(words, vocabulary):
+        return is_over_words(load_model(save(tmp_path / "lm.arpa", words)), vocabulary)
+
+    assert is_over(("no", "not"), PIECES)
+    assert not is_over(("▁no", "t"), PIECES)
+    assert not is_over(("no", "not"), Vocabulary(("no", "not")))
+
+
+def test_words_are_taken_rather_than_pieces_unless_they_are_for_hanzi(tmp_path):
+    save(model_path(tmp_path, "pieces"), PIECES.tokens[1:])
+    assert fusion_model(tmp_path, PIECES).words[3:] == list(PIECES.tokens[1:])
+    save(model_path(tmp_path, "words"), ("not", "one"))
+    assert fusion_model(tmp_path, PIECES).words[3:] == ["not", "one"]
+    pronunciations_path(tmp_path).write_text("你\tni3\t0.0\n", encoding="utf-8")
+    assert fusion_model(tmp_path, PIECES).words[3:] == list(PIECES.tokens[1:])
 
 
 def test_conversion_to_hanzi_needs_words_and_pronunciations(folder):
