@@ -12,6 +12,7 @@ from asr.base.errors import UserError
 from asr.base.system.shards import is_pattern, shards_of
 from asr.base.types import Utterance
 from data_pipeline.corpora.clip_lists import split_of
+from data_pipeline.manifests.sharded import manifests_in
 from data_pipeline.preparation.combined_corpora import folder_of, parts_of
 from data_pipeline.types import SPLITS
 
@@ -243,8 +244,9 @@ def sources_to_examine(manifests: Sequence[Path], data: DataConfig) -> list[Sour
     if not paths and data.corpus:
         parts = parts_of(data.corpus, data.source)
         folder = folder_of(parts, Path(data.prepared_dir), data.held_out_speakers, data.strings)
-        paths = [path for split in SPLITS if (path := folder / f"{split}.jsonl").exists()]
-        more = [] if data.more_tests else sorted(folder.glob("test_*.jsonl"))
+        found = manifests_in(folder)
+        paths = [found[split] for split in SPLITS if split in found]
+        more = [] if data.more_tests else [found[name] for name in sorted(found) if name.startswith("test_")]
     else:
         more = []
     if not manifests:
