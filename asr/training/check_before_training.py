@@ -24,6 +24,7 @@ from asr.training.data import (
     pieces_beside,
     with_parent_tokens,
 )
+from data_pipeline.augment.piece_sampling import PieceSampler
 from data_pipeline.doctor.contents import Contents, read_contents
 from data_pipeline.doctor.diagnosis import Diagnosis, check_entries, diagnose
 from data_pipeline.doctor.findings import Finding, Source, sources_to_examine
@@ -49,10 +50,13 @@ def examine(
         on_progress: receives how many recordings are decoded.
 
     Raises:
-        UserError: there is no manifest, or one is given twice; broken manifests are findings, not errors.
+        UserError: there is no manifest, one is given twice, or `augment.piece_sampling` is set for labels
+            that are not pieces; broken manifests are findings, not errors.
     """
     contents = read_contents(sources_to_examine(manifests, config.data))
     vocabulary, findings = _vocabulary(contents, config)
+    if vocabulary is not None:
+        PieceSampler.of(config.augment, vocabulary)
     rules = _label_rules(config, vocabulary, config_name, check_batches)
     checkups = check_entries(contents.entries, on_progress=on_progress)
     return diagnose(contents, checkups, rules, findings)

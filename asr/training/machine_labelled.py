@@ -63,7 +63,7 @@ def _machine_labelled(data: DataConfig, own: Utterances, level: int) -> Iterator
     known = _recordings_of_splits(data, own)
     counts = own.columns.token_counts()
     parts = {data.train: own}
-    for name in filter(None, (entry.strip() for entry in data.machine_labelled.split(","))):
+    for name in map(str, data.machine_labelled_manifests):
         rows = read_manifest(Path(name))
         _expect_unit(rows.columns.token_counts(), counts, name, data.train)
         kept = rows.take(np.flatnonzero(~np.isin(utterance_keys(map(_source_of, rows)), known)))

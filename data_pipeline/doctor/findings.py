@@ -234,8 +234,8 @@ def sources_to_examine(manifests: Sequence[Path], data: DataConfig) -> list[Sour
 
     Args:
         manifests: manifests to examine.
-        data: settings whose manifests, or prepared corpus, are used if `manifests` is empty, with further
-            test sets.
+        data: settings whose manifests, or prepared corpus, are used if `manifests` is empty, with those that
+            a model has labelled and further test sets.
 
     Raises:
         UserError: there is no manifest, or one is given twice.
@@ -253,7 +253,12 @@ def sources_to_examine(manifests: Sequence[Path], data: DataConfig) -> list[Sour
         more += data.more_test_manifests
     if not paths:
         raise UserError("no manifest to examine; name one, such as data/mandarin_demo/train.jsonl")
-    named = [*sources_of(paths), *(Source(path, "test") for path in more)]
+    by_machine = [] if manifests else data.machine_labelled_manifests
+    named = [
+        *sources_of(paths),
+        *(Source(path, "train") for path in by_machine),
+        *(Source(path, "test") for path in more),
+    ]
     _refuse_repeated(named)
     for source in named:
         if not source.path.exists() and not is_pattern(source.path):
