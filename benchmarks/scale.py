@@ -5,7 +5,8 @@
 One process reads the manifest, makes the labels, and plans an epoch with changed speeds and pauses. It is
 started for each number of utterances; its memory is the peak of that process, TensorFlow included. `--doctor`
 times the checks before training (headers and labels, no decoding) of manifests of 100,000 and 1,000,000 lines
-that name the demo's recordings again and again.
+that name the demo's recordings again and again, and all that `asr doctor` does but decoding on synthetic
+manifests of as many lines, of which each hundredth is a dev set.
 """
 
 from __future__ import annotations
@@ -27,9 +28,16 @@ from asr.base.config import AugmentConfig, load_config
 from asr.base.text.pinyin import mandarin_syllables
 from asr.base.types import Utterance
 from asr.base.vocabulary import Vocabulary
+from asr.ctc.forced_alignment import frames_needed
 from benchmarks.common import show
 from data_pipeline.augment.augmenter import Augmenter
 from data_pipeline.batches.dataset import Dataset
+from data_pipeline.doctor.checkup import Checkup, Checkups
+from data_pipeline.doctor.contents import read_contents
+from data_pipeline.doctor.diagnosis import diagnose
+from data_pipeline.doctor.findings import sources_of
+from data_pipeline.doctor.label_checks import LabelRules
+from data_pipeline.doctor.page import write_doctor_page
 from data_pipeline.doctor.quick import check_utterances
 from data_pipeline.manifests.manifest import read_manifest, write_manifest
 from data_pipeline.preparation.prepare import prepare_corpus
@@ -48,7 +56,7 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.measure:
         kind, manifest = arguments.measure
-        print(json.dumps({"plan": planned, "check": checked}[kind](Path(manifest))))
+        print(json.dumps({"plan": planned, "check": checked, "examine": examined}[kind](Path(manifest))))
         return
     with tempfile.TemporaryDirectory() as name:
         for number in dict.fromkeys([arguments.utterances // 8, arguments.utterances]):
@@ -60,6 +68,10 @@ def main() -> None:
             path = Path(name) / "demo.jsonl"
             write_manifest(path, demo_again(number))
             show(f"headers and labels of {number:,} utterances", measured("check", path))
+            write_synthetic(Path(name) / "train.jsonl", number)
+            write_synthetic(Path(name) / "dev.jsonl", number // 100)
+            kind = f"`asr doctor` without decoding, {number:,} utterances"
+            show(kind, measured("examine", Path(name) / "train.jsonl"))
 
 
 def measured(kind: str, manifest: Path) -> dict[str, str]:
@@ -100,6 +112,25 @@ def checked(manifest: Path) -> dict[str, str]:
         sound, _ = check_utterances(utterances, vocabulary, model.fits, manifest=manifest)
         assert len(sound) == len(utterances)
         steps.end(f"checked for the {time_of} time")
+    return steps.rows
+
+
+def examined(manifest: Path) -> dict[str, str]:
+    """Examine a manifest and the dev set beside it as the doctor does, with made-up measurements of audio."""
+    model, vocabulary = model_of_demo(), Vocabulary(mandarin_syllables())
+    steps = Steps()
+    contents = read_contents(sources_of([manifest, manifest.with_name("dev.jsonl")]))
+    steps.end("read, each line checked")
+    checkups = Checkups(len(contents.entries))
+    for index, duration_s in enumerate(contents.entries.columns.durations_s.tolist()):
+        digest = index.to_bytes(16, "big")
+        checkups[index] = Checkup("", "", 48_000, 1, True, duration_s, 0.5, -20.0, digest=digest)
+    steps.end("measurements made up")
+    rules = LabelRules(vocabulary, frames_needed, model.num_output_frames, "the model")
+    diagnosis = diagnose(contents, checkups, rules)
+    steps.end(f"examined, {len(diagnosis.findings):,} findings")
+    write_doctor_page(manifest.with_name("doctor.html"), diagnosis)
+    steps.end("page")
     return steps.rows
 
 

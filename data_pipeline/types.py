@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TypeAlias
 
 from asr.base.text.units import Unit
+from asr.base.types import MachineLabel
 from asr.base.work import OnProgress
 
 # reasons for leaving a recording out, in any corpus
@@ -30,6 +31,7 @@ class Recording:
         begin_s: begin within the file, in seconds.
         end_s: end within the file, in seconds; None for the file's end.
         missing: where the file was looked for, and what to do; empty if it is there, or nobody looked.
+        labelled_by: the model that made text and tokens; None where people did.
     """
 
     id: str
@@ -40,6 +42,7 @@ class Recording:
     begin_s: float = 0.0
     end_s: float | None = None
     missing: str = field(default="", compare=False)
+    labelled_by: MachineLabel | None = None
 
     @property
     def where(self) -> str:

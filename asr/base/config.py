@@ -120,6 +120,11 @@ class DataConfig:
         """Return the manifests of the further test sets."""
         return [Path(path) for text in self.more_tests.split(",") if (path := text.strip())]
 
+    @property
+    def machine_labelled_manifests(self) -> list[Path]:
+        """Return the manifests that a model has labelled."""
+        return [Path(path) for text in self.machine_labelled.split(",") if (path := text.strip())]
+
 
 @dataclass(frozen=True)
 class FeatureConfig:

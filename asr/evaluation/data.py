@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -100,7 +100,7 @@ def expect_unit(tokens: Sequence[str], vocabulary: Vocabulary, source: str) -> N
         )
 
 
-def expect_same_pieces(labels: Sequence[Sequence[str]], vocabulary: Vocabulary, source: str) -> None:
+def expect_same_pieces(labels: Iterable[Sequence[str]], vocabulary: Vocabulary, source: str) -> None:
     """Check that the model of the vocabulary splits words as labels do; a few may be split by hand.
 
     Of mixed labels, these are the Latin words that are spoken. Other units, and pieces without their model,
@@ -118,13 +118,19 @@ def expect_same_pieces(labels: Sequence[Sequence[str]], vocabulary: Vocabulary, 
     if pieces is None:
         return
     if vocabulary.unit == "mixed":
-        labels = [word for tokens in labels for word in _latin_in_pieces(tokens)]
-    other = [tokens for tokens in labels if pieces.encode(text_of_pieces(tokens)) != tuple(tokens)]
-    if len(other) > (1 - MIN_SHARE) * len(labels):
-        own = pieces.encode(text_of_pieces(other[0]))
+        labels = (word for tokens in labels for word in _latin_in_pieces(tokens))
+    num_labels = num_other = 0
+    first: Sequence[str] = ()
+    for tokens in labels:
+        num_labels += 1
+        if pieces.encode(text_of_pieces(tokens)) != tuple(tokens):
+            num_other += 1
+            first = first or tokens
+    if num_other > (1 - MIN_SHARE) * num_labels:
+        own = pieces.encode(text_of_pieces(first))
         raise UserError(
             f"{source}: expected the pieces of this run, such as {' '.join(own[:MAX_LISTED])}, received "
-            f"those of another model, {_examples(other[0])}; prepare it with "
+            f"those of another model, {_examples(first)}; prepare it with "
             f"`--units {_units_option(vocabulary)}`"
         )
 

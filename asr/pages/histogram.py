@@ -7,12 +7,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
 from asr.base.text.wording import counted
 from asr.pages.charts import Chart, round_up
 from asr.pages.svg import drawing, element
+
+Values: TypeAlias = Sequence[float] | npt.NDArray[np.float64]
 
 HEIGHT = 220
 LEFT, RIGHT, TOP, BOTTOM = 12, 12, 42, 40  # margins around the bars, in pixels
@@ -26,7 +30,7 @@ MAX_BEYOND = 0.02  # a larger share is part of the distribution, and shown
 def histogram(
     title: str,
     quantity: str,
-    values: Sequence[float],
+    values: Values,
     *,
     show: Callable[[float], str],
     noun: str,
@@ -63,32 +67,34 @@ def histogram(
     label = {"x": width / 2, "y": HEIGHT - 3, "text_anchor": "middle"}
     svg.append(element("text", quantity, class_="label", **label))
     svg.append(element("text", f"highest: {counted(highest, noun)}", class_="label", x=4, y=14))
-    if beyond:
-        reach = " to ".join(show(value) for value in sorted({beyond[0], beyond[-1]}))
+    if len(beyond):
+        reach = " to ".join(show(value) for value in sorted({float(beyond[0]), float(beyond[-1])}))
         note = f"not drawn: {counted(len(beyond), noun)} at {reach}"
         svg.append(element("text", note, class_="label", x=4, y=32))
     return Chart(title, width, svg)
 
 
-def without_outliers(values: Sequence[float]) -> tuple[list[float], list[float]]:
+def without_outliers(values: Values) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Return the values to draw, and those far from all others, sorted (Tukey's fences, at 4 ranges).
 
     Values that are not finite are left out.
     """
-    known = np.sort([value for value in values if math.isfinite(value)])
+    known = np.asarray(values, np.float64)
+    known = np.sort(known[np.isfinite(known)])
     if not len(known):
-        return [], []
+        return known, known
     low, high = np.percentile(known, [25, 75])
     reach = FENCE * ((high - low) or max(abs(high), 1.0) / 10)
     is_near = (known >= low - reach) & (known <= high + reach)
     if np.count_nonzero(~is_near) > max(1, MAX_BEYOND * len(known)):
-        return known.tolist(), []
-    return known[is_near].tolist(), known[~is_near].tolist()
+        return known, known[:0]
+    return known[is_near], known[~is_near]
 
 
-def bins(values: Sequence[float]) -> tuple[list[float], list[int]]:
+def bins(values: Values) -> tuple[list[float], list[int]]:
     """Return round edges of equal ranges, and the number of values in each range."""
-    known = np.array([value for value in values if math.isfinite(value)])
+    known = np.asarray(values, np.float64)
+    known = known[np.isfinite(known)]
     if not len(known):
         return [0.0, 1.0], [0]
     low, high = float(known.min()), float(known.max())

@@ -24,9 +24,12 @@ from asr.training.data import (
     pieces_beside,
     with_parent_tokens,
 )
-from data_pipeline.doctor.diagnosis import Contents, Diagnosis, check_entries, diagnose, read_contents
+from data_pipeline.augment.piece_sampling import PieceSampler
+from data_pipeline.doctor.contents import Contents, read_contents
+from data_pipeline.doctor.diagnosis import Diagnosis, check_entries, diagnose
 from data_pipeline.doctor.findings import Finding, Source, sources_to_examine
 from data_pipeline.doctor.label_checks import LabelRules, load_vocabulary, vocabulary_of
+from data_pipeline.manifests.columns import Columns
 
 
 def examine(
@@ -47,10 +50,13 @@ def examine(
         on_progress: receives how many recordings are decoded.
 
     Raises:
-        UserError: there is no manifest, or one is given twice; broken manifests are findings, not errors.
+        UserError: there is no manifest, one is given twice, or `augment.piece_sampling` is set for labels
+            that are not pieces; broken manifests are findings, not errors.
     """
     contents = read_contents(sources_to_examine(manifests, config.data))
     vocabulary, findings = _vocabulary(contents, config)
+    if vocabulary is not None:
+        PieceSampler.of(config.augment, vocabulary)
     rules = _label_rules(config, vocabulary, config_name, check_batches)
     checkups = check_entries(contents.entries, on_progress=on_progress)
     return diagnose(contents, checkups, rules, findings)
@@ -62,18 +68,24 @@ def _vocabulary(contents: Contents, config: Config) -> tuple[Vocabulary | None, 
         return Vocabulary(mandarin_syllables()), []
     if config.data.vocabulary not in TRAINING_TOKENS:
         return load_vocabulary(Path(config.data.vocabulary))
-    entries = [entry for entry in contents.entries if entry.source.role == "train"]
-    if not entries and config.data.train:
-        entries = list(
-            read_contents([Source(shard, "train") for shard in shards_of(Path(config.data.train))]).entries
-        )
-    vocabulary, findings = vocabulary_of(entries)
-    if vocabulary is not None and is_labelled_in_pieces(entries[0].source.path, vocabulary):
+    sources, columns = _training_columns(contents)
+    if not len(columns) and config.data.train:
+        shards = [Source(shard, "train") for shard in shards_of(Path(config.data.train))]
+        sources, columns = _training_columns(read_contents(shards))
+    vocabulary, findings = vocabulary_of(columns)
+    if vocabulary is not None and is_labelled_in_pieces(sources[0].path, vocabulary):
         try:
-            return pieces_beside(entries[0].source.path, vocabulary, config), findings
+            return pieces_beside(sources[0].path, vocabulary, config), findings
         except UserError as error:
             return vocabulary, [*findings, Finding("broken-vocabulary", str(error))]
     return vocabulary and with_parent_tokens(vocabulary, config), findings
+
+
+def _training_columns(contents: Contents) -> tuple[list[Source], Columns]:
+    """Return the training manifests that have utterances, and the columns of these."""
+    entries = contents.entries
+    sources = [one for one in contents.sources if one.role == "train" and entries.of_source(one)]
+    return sources, entries.columns_of(sources)
 
 
 def _label_rules(

@@ -126,10 +126,19 @@ def pieces_beside(manifest: Path, own: Vocabulary, config: Config) -> Vocabulary
             f"{manifest}: its labels are pieces, but {UNITS_MODEL} is not beside it; copy it from the folder "
             "that `asr prepare` wrote"
         )
+    pieces = Pieces.load(path)
+    if not own.is_in_pieces:
+        logger.info(
+            "%s: no label is a piece, but %s is beside it, so the vocabulary has its %s pieces, too (mixed "
+            "units); move it away to train on the labels' own tokens alone",
+            manifest,
+            UNITS_MODEL,
+            f"{len(pieces.tokens):,}",
+        )
     syllables = set(filter(is_toned, own.tokens)) if own.unit != "pieces" else set()
     if syllables and config.train.init_from and config.data.vocabulary == "auto":
         syllables.update(filter(is_toned, Run.open(config.train.init_from).vocabulary().tokens))
-    return Vocabulary.of_pieces(Pieces.load(path), syllables)
+    return Vocabulary.of_pieces(pieces, syllables)
 
 
 def with_parent_tokens(vocabulary: Vocabulary, config: Config) -> Vocabulary:
@@ -190,8 +199,8 @@ def training_data(
     manifest = Path(config.data.train)
     utterances = training_utterances(config)
     log_machine_labelled(config, utterances)
-    labels = [one.tokens for one in utterances.take(np.flatnonzero(utterances.columns.by_machine))]
-    expect_same_pieces(labels, vocabulary, config.data.machine_labelled)
+    by_machine = utterances.take(np.flatnonzero(utterances.columns.by_machine))
+    expect_same_pieces((one.tokens for one in by_machine), vocabulary, config.data.machine_labelled)
     weights = weights_of(config.data.weights, list(filter(None, utterances.columns.corpora_in_use())))
     sound, problems = check_utterances(
         utterances,

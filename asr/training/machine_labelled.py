@@ -6,12 +6,15 @@ Recordings of the other sets are left out: those of `train` have better labels t
 
 from __future__ import annotations
 
+import itertools
 import logging
 import os
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 
 from asr.base.config import Config, DataConfig
 from asr.base.errors import UserError
@@ -19,9 +22,9 @@ from asr.base.text.mixed import begins_word
 from asr.base.text.units import MIN_SHARE, unit_of
 from asr.base.text.wording import counted, duration
 from asr.base.types import Utterance
-from data_pipeline.manifests.columns import added_in_order
+from data_pipeline.manifests.columns import added_in_order, utterance_keys
 from data_pipeline.manifests.manifest import read_manifest
-from data_pipeline.manifests.utterances import Utterances
+from data_pipeline.manifests.utterances import Utterances, UtterancesById
 
 logger = logging.getLogger(__name__)
 
@@ -58,12 +61,12 @@ def log_machine_labelled(config: Config, utterances: Utterances) -> None:
 
 def _machine_labelled(data: DataConfig, own: Utterances, level: int) -> Iterator[Utterances]:
     known = _recordings_of_splits(data, own)
-    seen = {utterance.id: data.train for utterance in own}
-    tokens = _tokens_of(own)
-    for name in filter(None, (entry.strip() for entry in data.machine_labelled.split(","))):
+    counts = own.columns.token_counts()
+    parts = {data.train: own}
+    for name in map(str, data.machine_labelled_manifests):
         rows = read_manifest(Path(name))
-        _expect_unit(_tokens_of(rows), tokens, name, data.train)
-        kept = rows.take(np.flatnonzero([_source_of(row) not in known for row in rows]))
+        _expect_unit(rows.columns.token_counts(), counts, name, data.train)
+        kept = rows.take(np.flatnonzero(~np.isin(utterance_keys(map(_source_of, rows)), known)))
         if len(kept) < len(rows):
             logger.log(
                 level,
@@ -72,44 +75,50 @@ def _machine_labelled(data: DataConfig, own: Utterances, level: int) -> Iterator
                 f"{len(rows) - len(kept):,}",
                 counted(len(rows), "utterance"),
             )
-        for row in kept:
-            if row.id in seen:
-                raise UserError(
-                    f"data.machine_labelled: {name}: id {row.id!r} is in {seen[row.id]}, too; name only the "
-                    "manifest of the latest round, or give each recording a unique id"
-                )
-            seen[row.id] = name
+        _refuse_known_ids(kept, parts, name)
+        parts[name] = kept
         yield kept
 
 
-def _tokens_of(utterances: Sequence[Utterance]) -> list[str]:
-    return [token for utterance in utterances for token in utterance.tokens]
+def _refuse_known_ids(rows: Utterances, parts: Mapping[str, Utterances], name: str) -> None:
+    """Raise a UserError for the first utterance of a manifest whose id is in an earlier one."""
+    keys = rows.columns.keys
+    shared = {where: np.isin(keys, part.columns.keys) for where, part in parts.items()}
+    for index in np.flatnonzero(np.any(list(shared.values()), axis=0)).tolist():
+        for where, part in parts.items():
+            if shared[where][index] and UtterancesById(part).find(rows[index].id) is not None:
+                raise UserError(
+                    f"data.machine_labelled: {name}: id {rows[index].id!r} is in {where}, too; name only the "
+                    "manifest of the latest round, or give each recording a unique id"
+                )
 
 
-def _expect_unit(tokens: Sequence[str], own: Sequence[str], name: str, train: str) -> None:
+def _expect_unit(counts: Counter[str], own: Counter[str], name: str, train: str) -> None:
     """Raise a UserError where labels are of another unit than the training set's.
 
     Mixed labels without a spoken Latin word look like other units: they are syllables and spelt letters.
     """
-    units, found = unit_of(own), unit_of(tokens)
+    units, found = unit_of(own), unit_of(counts)
     if found == units:
         return
-    known = set(own)
-    unknown = [
-        token for token in tokens if token not in known and not (units == "mixed" and begins_word(token))
-    ]
-    if len(unknown) > (1 - MIN_SHARE) * len(tokens):
+    num_unknown = sum(
+        count
+        for token, count in counts.items()
+        if token not in own and not (units == "mixed" and begins_word(token))
+    )
+    if num_unknown > (1 - MIN_SHARE) * counts.total():
         raise UserError(
             f"data.machine_labelled: {name}: expected labels as in {train}, {units}, received "
             f"{found}; label with a run that was trained on {units}"
         )
 
 
-def _recordings_of_splits(data: DataConfig, train: Sequence[Utterance]) -> set[str]:
+def _recordings_of_splits(data: DataConfig, train: Utterances) -> npt.NDArray[np.uint64]:
+    """Return the keys of the paths of all recordings with labels of people."""
     single = [Path(path) for path in (data.dev, data.test) if path]
     others = [path for path in (*single, *data.more_test_manifests) if path != Path(data.train)]
-    everything = [*train, *(utterance for path in others for utterance in read_manifest(path))]
-    return {os.path.realpath(utterance.audio_path) for utterance in everything}
+    everything = itertools.chain(train, *map(read_manifest, others))
+    return utterance_keys(os.path.realpath(utterance.audio_path) for utterance in everything)
 
 
 def _source_of(utterance: Utterance) -> str:

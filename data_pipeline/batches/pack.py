@@ -17,11 +17,13 @@ import contextlib
 import dataclasses
 import glob
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import soundfile
 
 from asr.audio.recording import (
@@ -47,11 +49,14 @@ from data_pipeline.batches.pack_files import (
 )
 from data_pipeline.manifests.left_out import write_left_out
 from data_pipeline.manifests.manifest import read_manifest, write_manifest
+from data_pipeline.manifests.utterances import Utterances, UtterancesById
 from data_pipeline.types import UNREADABLE_AUDIO, LeftOut
 from data_pipeline.work import in_threads
 
 SHARD_BYTES = 512 << 20
 AT_ONCE = 16  # recordings that a thread holds in memory
+NOT_PACKED = -1
+PLACE = np.dtype([("file", "i4"), ("begin", "i8"), ("num_bytes", "i8")])  # of a recording, as a file's number
 KEPT_CONTAINERS = {"FLAC", "OGG"}
 
 
@@ -74,7 +79,7 @@ class Packed:
     @property
     def list_path(self) -> Path:
         """Return the path of the list of unreadable recordings, which exists only if there are any."""
-        return self.manifest.with_name(f"{self.manifest.stem}.left_out.tsv")
+        return _list_path(self.manifest)
 
 
 def pack_manifest(
@@ -109,22 +114,29 @@ def pack_manifest(
         return _pack(utterances, manifest, target, shards, on_progress)
 
 
-def _packed_before(target: Path, utterances: Sequence[Utterance], kind: PackFormat) -> Packed:
+def _packed_before(target: Path, utterances: Utterances, kind: PackFormat) -> Packed:
     """Return what an earlier command packed, if it packed the same utterances."""
-    packed = read_manifest(target)
-    wanted = {utterance.id: (round(utterance.duration_s, 4), utterance.tokens) for utterance in utterances}
-    if any(wanted.get(u.id) != (round(u.duration_s, 4), u.tokens) for u in packed):
-        raise UserError(f"{target}: contains other utterances; remove it, or choose another folder")
-    files = {utterance.audio_path.rpartition("@")[0] for utterance in packed}
+    packed, by_id = read_manifest(target), UtterancesById(utterances)
+    is_packed = np.zeros(len(utterances), np.bool_)
+    files = set()
+    for one in packed:
+        index = by_id.find(one.id)
+        if index is None or not _is_same(utterances[index], one):
+            raise UserError(f"{target}: contains other utterances; remove it, or choose another folder")
+        is_packed[index] = True
+        files.add(one.audio_path.rpartition("@")[0])
     if any(not file.endswith(f".{kind}") for file in files):
         raise UserError(f"{target}: is packed in another format; choose another folder")
-    kept = {utterance.id for utterance in packed}
-    left_out = [LeftOut(u.audio_path, UNREADABLE_AUDIO) for u in utterances if u.id not in kept]
-    return Packed(target, packed, len(files), left_out)
+    missing = utterances.take(np.flatnonzero(~is_packed))
+    return Packed(target, packed, len(files), [LeftOut(one.audio_path, UNREADABLE_AUDIO) for one in missing])
+
+
+def _is_same(one: Utterance, other: Utterance) -> bool:
+    return (round(one.duration_s, 4), one.tokens) == (round(other.duration_s, 4), other.tokens)
 
 
 def _pack(
-    utterances: Sequence[Utterance],
+    utterances: Utterances,
     manifest: Path,
     target: Path,
     shards: _Shards,
@@ -132,25 +144,33 @@ def _pack(
 ) -> Packed:
     # batches hold clips of similar length, so clips that are read together are stored together
     places = shards.finished_before(utterances)
-    left = [utterance for utterance in utterances if utterance.id not in places]
-    by_length = sorted(left, key=lambda utterance: utterance.duration_s)
+    indices = np.flatnonzero(places["file"] == NOT_PACKED)
+    indices = indices[np.argsort(utterances.columns.durations_s[indices], kind="stable")]
+    by_length = utterances.take(indices)
     left_out: list[LeftOut] = []
     with shards:
         files = in_threads(_as_file, by_length, f"packing {target.stem}", AT_ONCE, on_progress=on_progress)
-        for utterance, file in zip(by_length, files, strict=True):
+        for index, utterance, file in zip(indices, by_length, files, strict=True):
             if isinstance(file, LeftOut):
                 left_out.append(file)
             else:
-                places[utterance.id] = shards.add(utterance, file)
-    packed = [dataclasses.replace(u, audio_path=places[u.id]) for u in utterances if u.id in places]
-    result = Packed(target, packed, shards.num_files, left_out)
-    write_left_out(result.list_path, left_out)
-    if not packed:
+                places[index] = shards.add(utterance, file)
+    write_left_out(_list_path(target), left_out)
+    if len(left_out) == len(utterances):
         raise UserError(
             f"{manifest}: no readable recording; the first is {left_out[0].what}: {left_out[0].detail}"
         )
+    packed = (
+        dataclasses.replace(one, audio_path=shards.audio_path(place))
+        for one, place in zip(utterances, places, strict=True)
+        if place["file"] != NOT_PACKED
+    )
     write_manifest(target, packed)
-    return result
+    return Packed(target, read_manifest(target), shards.num_files, left_out)
+
+
+def _list_path(target: Path) -> Path:
+    return target.with_name(f"{target.stem}.left_out.tsv")
 
 
 def _as_file(utterance: Utterance) -> bytes | LeftOut:
@@ -192,13 +212,14 @@ class _Shards:
                 self._file.close()
         self._part.unlink(missing_ok=True)
 
-    def finished_before(self, utterances: Sequence[Utterance]) -> dict[str, str]:
-        """Return what an interrupted command packed, path by id.
+    def finished_before(self, utterances: Utterances) -> npt.NDArray[np.void]:
+        """Return where an interrupted command packed each utterance, of PLACE.
 
         Files are removed from the first one on that is damaged, missing, or has other utterances.
         """
-        wanted = {utterance.id: utterance for utterance in utterances}
-        places: dict[str, str] = {}
+        by_id = UtterancesById(utterances)
+        places = np.zeros(len(utterances), PLACE)
+        places["file"] = NOT_PACKED
         other = "tar" if self._kind == "tfrecord" else "tfrecord"
         if any(self._folder.glob(f"{glob.escape(self._name)}-*.{other}")):
             raise UserError(
@@ -207,21 +228,28 @@ class _Shards:
             )
         paths = sorted(self._folder.glob(f"{glob.escape(self._name)}-*.{self._kind}"))
         for number, path in enumerate(paths):
-            found = _places_in(path, wanted) if path == self._path else None
+            found = _places_in(path, number, utterances, by_id) if path == self._path(number) else None
             if found is None:
                 for stale in paths[number:]:
                     stale.unlink()
                 break
-            places |= found
-            self.num_files, self._num_recordings = number + 1, len(places)
+            for index, place in found.items():
+                places[index] = place
+            self.num_files = number + 1
+        self._num_recordings = int(np.count_nonzero(places["file"] != NOT_PACKED))
         return places
 
-    def add(self, utterance: Utterance, audio: bytes) -> str:
-        """Write one recording, and return the path by which `read_audio` finds it."""
+    def audio_path(self, place: np.void) -> str:
+        """Return the path by which `read_audio` finds a recording."""
+        number, begin, num_bytes = place.item()
+        return piece_of_file(self._path(number), begin, num_bytes)
+
+    def add(self, utterance: Utterance, audio: bytes) -> tuple[int, int, int]:
+        """Write one recording, and return its place."""
         try:
             if self._file is None:
                 self._file = open_pack_file(self._part, self._kind, self._num_recordings)
-            place = piece_of_file(self._path, self._file.add(utterance, audio), len(audio))
+            place = (self.num_files, self._file.add(utterance, audio), len(audio))
         except _write_errors() as error:
             raise self._cannot_write(error) from None
         self._num_recordings += 1
@@ -229,20 +257,19 @@ class _Shards:
             self._finish_file()
         return place
 
-    @property
-    def _path(self) -> Path:
-        return self._folder / f"{self._name}-{self.num_files:05d}.{self._kind}"
+    def _path(self, number: int) -> Path:
+        return self._folder / f"{self._name}-{number:05d}.{self._kind}"
 
     @property
     def _part(self) -> Path:
-        return self._path.with_suffix(".part")
+        return self._path(self.num_files).with_suffix(".part")
 
     def _finish_file(self) -> None:
         if self._file is None:
             return
         try:
             self._file.close()
-            self._part.replace(self._path)
+            self._part.replace(self._path(self.num_files))
         except _write_errors() as error:
             raise self._cannot_write(error) from None
         self._file = None
@@ -261,15 +288,17 @@ def _write_errors() -> tuple[type[Exception], ...]:
     return OSError, tf.errors.OpError
 
 
-def _places_in(path: Path, wanted: Mapping[str, Utterance]) -> dict[str, str] | None:
-    """Return the path of each recording in a packed file; None if it is damaged or has others than these."""
-    places: dict[str, str] = {}
+def _places_in(
+    path: Path, number: int, utterances: Utterances, by_id: UtterancesById
+) -> dict[int, tuple[int, int, int]] | None:
+    """Return the place of each utterance in a packed file; None if it is damaged or has others than these."""
+    places: dict[int, tuple[int, int, int]] = {}
     try:
         for entry in pack_entries(path):
-            utterance = wanted.get(entry.fields["id"])
-            if utterance is None or fields_of(utterance) != entry.fields:
+            index = by_id.find(entry.fields["id"])
+            if index is None or fields_of(utterances[index]) != entry.fields:
                 return None
-            places[utterance.id] = piece_of_file(path, entry.begin, entry.num_bytes)
+            places[index] = (number, entry.begin, entry.num_bytes)
     except ValueError:
         return None
     return places

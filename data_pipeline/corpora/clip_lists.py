@@ -17,6 +17,7 @@ from asr.base.errors import UserError
 from asr.base.system.files import is_utf8
 from asr.base.system.paths import path_on_disk
 from asr.base.text.wording import counted, listed
+from asr.base.types import MachineLabel
 from data_pipeline.corpora.layout import FilesByName, comparable, plain_spaces, text_lines
 from data_pipeline.corpora.matching import EMPTY, NO_AUDIO
 from data_pipeline.manifests.left_out import partition
@@ -44,6 +45,7 @@ class ListedClip:
     Attributes:
         where: `path:number` of its line.
         id: empty if the list gives none; then it is made from the path.
+        labelled_by: the model that made text and tokens; None where people did.
     """
 
     where: str
@@ -54,6 +56,7 @@ class ListedClip:
     tokens: tuple[str, ...] = ()
     begin_s: float = 0.0
     end_s: float | None = None
+    labelled_by: MachineLabel | None = None
 
 
 @dataclass(frozen=True)
@@ -190,7 +193,16 @@ def _with_ids(
 def _recording(entry: ListedClip, name: str, base: str) -> Recording:
     audio = path_on_disk(os.path.join(base, _as_posix(entry.audio)))  # noqa: PTH118 (as fast as possible)
     text = plain_spaces(entry.text)
-    return Recording(name, audio, text, entry.speaker, entry.tokens, entry.begin_s, entry.end_s)
+    return Recording(
+        name,
+        audio,
+        text,
+        entry.speaker,
+        entry.tokens,
+        entry.begin_s,
+        entry.end_s,
+        labelled_by=entry.labelled_by,
+    )
 
 
 def _search(rows: Sequence[Row], listing: Listing) -> Search:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from asr.audio.formats import AUDIO_SUFFIXES
 from asr.base.errors import UserError
+from asr.base.system.shards import open_shard
 
 PACKED_SUFFIXES = (".tgz", ".tar.gz", ".tar", ".zip")
 BYTE_ORDER_MARK = "\ufeff"
@@ -87,7 +88,8 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
 def raw_lines(path: Path, what: str = "list") -> Iterator[tuple[int, str]]:
     """Yield the lines that are not blank with their numbers from 1, white space kept.
 
-    The file is in UTF-8 with or without a byte order mark, UTF-16 with one, or GB 18030, with any line ends.
+    The file is in UTF-8 with or without a byte order mark, UTF-16 with one, or GB 18030, with any line ends;
+    one in `.gz` is decompressed.
 
     Args:
         path: of the file.
@@ -108,7 +110,8 @@ def file_text(path: Path, what: str = "transcript") -> str:
         UserError: the file cannot be read, or is in none of the encodings.
     """
     try:
-        data = path.read_bytes()
+        with open_shard(path) as file:
+            data = file.read()
     except OSError as error:
         raise UserError(f"{path}: cannot read this {what} ({error.strerror})") from None
     return _decoded(data, path, what).replace("\r\n", "\n").replace("\r", "\n")

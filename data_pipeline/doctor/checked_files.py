@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import logging
 import os
+import struct
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -34,6 +35,7 @@ SETTLED_NS = 2_000_000_000  # a file that was changed since then may change agai
 
 Rows: TypeAlias = npt.NDArray[np.void]
 ROW = np.dtype([("key", "u8"), ("size", "i8"), ("modified_ns", "i8"), ("duration_s", "f8")])
+PACKED = struct.Struct("=Qqqd")  # a row
 
 
 class CheckedFiles:
@@ -48,7 +50,7 @@ class CheckedFiles:
     def __init__(self, rows: Rows) -> None:
         self._rows = rows
         self._keys = np.ascontiguousarray(rows["key"])
-        self._added: dict[int, tuple[int, int, float]] = {}
+        self._added = bytearray()  # rows that were found since; extending it is safe in any thread
 
     @classmethod
     def load(cls, path: Path) -> CheckedFiles:
@@ -75,7 +77,9 @@ class CheckedFiles:
         """
         if not self._added:
             return
-        added = np.array([(key, *values) for key, values in self._added.items()], ROW)
+        found = np.frombuffer(bytes(self._added), ROW)
+        _, from_last = np.unique(found["key"][::-1], return_index=True)
+        added = found[len(found) - 1 - from_last]  # of two checks of a file, the later one
         try:
             with manifest.open("rb") as locked:
                 lock_file(locked, wait=True)
@@ -109,7 +113,7 @@ class CheckedFiles:
         if before is None or after is None or before.st_mtime_ns != after.st_mtime_ns:
             return
         if after.st_size == before.st_size and time.time_ns() - after.st_mtime_ns > SETTLED_NS:
-            self._added[_key(audio_path)] = (after.st_size, after.st_mtime_ns, duration_s)
+            self._added.extend(PACKED.pack(_key(audio_path), after.st_size, after.st_mtime_ns, duration_s))
 
 
 @contextmanager

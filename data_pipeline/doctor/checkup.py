@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import overload
 
 import numpy as np
+import numpy.typing as npt
+from typing_extensions import override
 
 from asr.audio.levels import QUIET_PEAK, SILENCE_DBFS, is_clipped, level_dbfs, num_clipped
 from asr.audio.recording import (
@@ -27,6 +30,23 @@ MAX_SAMPLES = 1 << 26  # 70 minutes of 16 kHz mono; a worker needs up to 16 byte
 OFFSET = 0.01
 ZERO_TAIL_S = 1.0
 ZERO_TAIL_SHARE = 0.3
+
+# a table's columns, in the order of Checkup's attributes
+ROW = np.dtype(
+    [
+        ("rate_hz", "i8"),
+        ("num_channels", "i4"),
+        ("length_is_stated", "?"),
+        ("duration_s", "f8"),
+        ("peak", "f8"),
+        ("level_db", "f8"),
+        ("mean", "f8"),
+        ("num_clipped", "i8"),
+        ("zero_tail_s", "f8"),
+        ("digest", "V16"),
+    ]
+)
+NO_DIGEST = np.void(bytes(16))
 
 # the beginnings of the errors of asr.audio.recording, after the file's name
 REASONS = {
@@ -69,6 +89,60 @@ class Checkup:
     num_clipped: int = 0
     zero_tail_s: float = 0.0
     digest: bytes = b""
+
+
+class Checkups(Sequence[Checkup]):
+    """Checkups of many recordings, in a table: 75 bytes each.
+
+    Args:
+        number: of the recordings; until one's checkup is set, it is an empty one.
+    """
+
+    def __init__(self, number: int) -> None:
+        self.rows: npt.NDArray[np.void] = np.zeros(number, ROW)
+        self.rows["length_is_stated"] = True
+        self._problems: dict[int, tuple[str, str]] = {}
+
+    @classmethod
+    def of(cls, checkups: Sequence[Checkup]) -> Checkups:
+        """Return a table of checkups."""
+        table = cls(len(checkups))
+        for index, one in enumerate(checkups):
+            table[index] = one
+        return table
+
+    def __setitem__(self, index: int, one: Checkup) -> None:
+        """Set the checkup of a recording."""
+        self.rows[index] = tuple(getattr(one, name) for name in ROW.names or ())
+        if one.problem:
+            self._problems[index] = (one.problem, one.detail)
+
+    def is_decoded(self) -> npt.NDArray[np.bool_]:
+        """Return which recordings could be decoded, (N,)."""
+        decoded: npt.NDArray[np.bool_] = self.rows["digest"] != NO_DIGEST
+        return decoded
+
+    def is_audible(self) -> npt.NDArray[np.bool_]:
+        """Return which recordings were decoded and are not silent, (N,)."""
+        return self.is_decoded() & ~(self.rows["level_db"] < SILENCE_DBFS)
+
+    @override
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    @overload
+    def __getitem__(self, index: int) -> Checkup: ...
+    @overload
+    def __getitem__(self, index: slice) -> Sequence[Checkup]: ...
+    @override
+    def __getitem__(self, index: int | slice) -> Checkup | Sequence[Checkup]:
+        if isinstance(index, slice):
+            return [self[one] for one in range(len(self))[index]]
+        index = range(len(self))[index]
+        values = dict(zip(ROW.names or (), self.rows[index].item(), strict=True))
+        values["digest"] = values["digest"].rstrip(b"\0") and values["digest"]
+        problem, detail = self._problems.get(index, ("", ""))
+        return Checkup(problem, detail, **values)
 
 
 def check_recording(path: str) -> Checkup:

@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from asr.base.errors import UserError
 from asr.base.system.files import whole_file
 from data_pipeline.doctor.diagnosis import Diagnosis
@@ -30,14 +32,11 @@ def write_clean(diagnosis: Diagnosis, folder: Path) -> dict[Path, int]:
     """
     sources = diagnosis.contents.sources
     paths = clean_paths(sources, folder)
-    left_out = diagnosis.left_out()
+    entries, usable = diagnosis.contents.entries, diagnosis.usable()
     written: dict[Path, int] = {}
     for source in sources:
-        kept = [
-            entry.utterance
-            for entry in diagnosis.contents.entries
-            if entry.source == source and (source, entry.line) not in left_out
-        ]
+        own = entries.of_source(source)
+        kept = entries.utterances.take(own.start + np.flatnonzero(usable[own.start : own.stop]))
         if kept:
             write_manifest(paths[source], kept)
             written[paths[source]] = len(kept)

@@ -7,29 +7,18 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from asr.base.errors import UserError
+import numpy as np
+import numpy.typing as npt
+
 from asr.base.work import OnProgress, ignore_progress, reported
 from data_pipeline.doctor import comparisons, label_checks
-from data_pipeline.doctor.checkup import Checkup, audio_findings
-from data_pipeline.doctor.findings import KINDS, SEVERITIES, Finding, ManifestLine, Severity, Source
+from data_pipeline.doctor.checkup import Checkups, audio_findings
+from data_pipeline.doctor.comparisons import Sentences, Speakers
+from data_pipeline.doctor.contents import AudioPaths, Contents, Entries, Findings, GrowingFindings
+from data_pipeline.doctor.findings import KINDS, Finding, Severity, Source
 from data_pipeline.doctor.label_checks import LabelRules
 from data_pipeline.doctor.workers import check_recordings
-from data_pipeline.manifests.manifest import scan_manifest
-
-
-@dataclass(frozen=True)
-class Contents:
-    """The content of manifests.
-
-    Attributes:
-        sources: the manifests, in the order given.
-        entries: all readable lines of all manifests.
-        findings: defects of the manifests themselves.
-    """
-
-    sources: Sequence[Source]
-    entries: Sequence[ManifestLine]
-    findings: Sequence[Finding]
+from data_pipeline.manifests.columns import added_in_order
 
 
 @dataclass(frozen=True)
@@ -62,79 +51,57 @@ class Diagnosis:
         checkups: checkup of each entry's recording.
         findings: findings in the order of KINDS, then of the manifests and lines.
         model: name of the model whose frames the labels must fit.
+        speakers: of the entries.
     """
 
     contents: Contents
-    checkups: Sequence[Checkup]
-    findings: Sequence[Finding]
+    checkups: Checkups
+    findings: Findings
     model: str
+    speakers: Speakers
 
-    def by_kind(self) -> dict[str, list[Finding]]:
+    def by_kind(self) -> dict[str, Findings]:
         """Return the findings by the code of their kind, in the order of KINDS."""
-        found: dict[str, list[Finding]] = {code: [] for code in KINDS}
-        for finding in self.findings:
-            found[finding.code].append(finding)
-        return {code: findings for code, findings in found.items() if findings}
+        return self.findings.by_kind()
 
     def counts(self) -> dict[Severity, int]:
         """Return the number of findings of each severity."""
-        return _by_severity(self.findings)
+        return self.findings.counts()
 
-    def durations_s(self) -> list[float]:
-        """Return each entry's duration: of the decoded audio, or else by the manifest."""
+    def durations_s(self) -> npt.NDArray[np.float64]:
+        """Return each entry's duration, (N,): of the decoded audio, or else by the manifest."""
         return _durations_s(self.contents.entries, self.checkups)
 
     def left_out(self) -> set[tuple[Source, int]]:
         """Return the lines that clean manifests leave out."""
-        return {
-            (finding.source, finding.line)
-            for finding in self.findings
-            if finding.source and finding.kind.left_out
-        }
+        return set(self.findings.places_left_out())
+
+    def usable(self) -> npt.NDArray[np.bool_]:
+        """Return which entries clean manifests keep, (N,)."""
+        return self.findings.usable()
 
     def summaries(self) -> Iterator[Summary]:
         """Yield a summary of each manifest."""
         left_out = Counter(source for source, _ in self.left_out())
-        seconds: Counter[Source] = Counter()
-        for entry, duration_s in zip(self.contents.entries, self.durations_s(), strict=True):
-            seconds[entry.source] += duration_s  # type: ignore[assignment]  # a Counter adds floats as well
+        durations_s = self.durations_s()
         for source in self.contents.sources:
-            own = [entry for entry in self.contents.entries if entry.source == source]
+            own = self.contents.entries.of_source(source)
             yield Summary(
                 source,
                 len(own),
                 left_out[source],
-                seconds[source],
-                len({entry.utterance.speaker for entry in own} - {""}),
-                _by_severity([finding for finding in self.findings if finding.source == source]),
+                added_in_order(durations_s[own.start : own.stop]),
+                self.speakers.num_different(own),
+                self.findings.about(source).counts(),
             )
 
 
-def read_contents(sources: Sequence[Source]) -> Contents:
-    """Read manifests; broken lines become findings."""
-    entries: list[ManifestLine] = []
-    findings: list[Finding] = []
-    for source in sources:
-        try:
-            scan = scan_manifest(source.path)
-        except UserError as error:
-            findings.append(Finding("unreadable-manifest", str(error), source))
-            continue
-        findings += [Finding("broken-line", reason, source, line) for line, reason in scan.broken.items()]
-        if scan.has_byte_order_mark:
-            findings.append(Finding("byte-order-mark", "EF BB BF", source))
-        if not scan.utterances:
-            findings.append(Finding("empty-manifest", f"{len(scan.broken)} broken lines", source))
-        entries += [ManifestLine(source, line, utterance) for line, utterance in scan.utterances.items()]
-    return Contents(sources, entries, findings)
-
-
 def check_entries(
-    entries: Sequence[ManifestLine], num_workers: int | None = None, on_progress: OnProgress = ignore_progress
-) -> list[Checkup]:
+    entries: Entries, num_workers: int | None = None, on_progress: OnProgress = ignore_progress
+) -> Checkups:
     """Decode and measure every recording on all cores, and return the checkup of each."""
-    checkups = [Checkup()] * len(entries)
-    paths = [entry.utterance.audio_path for entry in entries]
+    checkups = Checkups(len(entries))
+    paths = AudioPaths(entries.utterances)
     results = reported(check_recordings(paths, num_workers), "decoding", "files", on_progress, len(paths))
     for index, one in results:
         checkups[index] = one
@@ -142,7 +109,7 @@ def check_entries(
 
 
 def diagnose(
-    contents: Contents, checkups: Sequence[Checkup], rules: LabelRules, findings: Sequence[Finding] = ()
+    contents: Contents, checkups: Checkups, rules: LabelRules, findings: Sequence[Finding] = ()
 ) -> Diagnosis:
     """Run all checks on manifests whose recordings have been decoded.
 
@@ -152,31 +119,29 @@ def diagnose(
         rules: rules for labels.
         findings: earlier findings, such as those about the vocabulary.
     """
-    entries, found = contents.entries, [*contents.findings, *findings]
+    entries, found = contents.entries, GrowingFindings(contents.entries)
+    found.extend([*contents.findings, *findings])
     durations_s = _durations_s(entries, checkups)
-    for entry, one, duration_s in zip(entries, checkups, durations_s, strict=True):
-        found += audio_findings(entry, one)
-        found += label_checks.label_findings(entry, duration_s, rules)
-        found += label_checks.text_findings(entry)
+    speakers, sentences = Speakers(), Sentences()
+    odd = label_checks.tokens_among_syllables(entries.columns, rules.vocabulary)
+    for entry, one, duration_s in zip(entries, checkups, map(float, durations_s), strict=True):
+        speakers.append(entry.utterance.speaker)
+        sentences.append(entry.utterance)
+        found.extend(audio_findings(entry, one))
+        found.extend(label_checks.label_findings(entry, duration_s, rules))
+        found.extend(label_checks.text_findings(entry))
+        if odd is not None:
+            found.extend(label_checks.syllable_findings(entry, odd))
     # of duplicates, the first usable one is kept
-    found += comparisons.id_findings([entry for entry, _ in _usable(entries, checkups, found)])
-    found += comparisons.audio_comparisons(_usable(entries, checkups, found))
-    found += comparisons.sentence_findings(entries)
-    found += comparisons.speaker_comparisons(entries)
-    found += label_checks.form_findings(entries)
-    found += label_checks.syllable_findings(entries, rules.vocabulary)
-    found += label_checks.rate_findings(entries, durations_s)
-    found += label_checks.speaker_findings(entries)
-    return Diagnosis(contents, checkups, _in_order(found, contents.sources), rules.model)
-
-
-def _usable(
-    entries: Sequence[ManifestLine], checkups: Sequence[Checkup], found: Sequence[Finding]
-) -> list[tuple[ManifestLine, Checkup]]:
-    """Return the entries that no finding so far leaves out, with their checkups."""
-    left_out = {(finding.source, finding.line) for finding in found if finding.kind.left_out}
-    pairs = zip(entries, checkups, strict=True)
-    return [(entry, one) for entry, one in pairs if (entry.source, entry.line) not in left_out]
+    same_ids = comparisons.repeated(entries.columns.keys, found.findings().usable())
+    found.extend(comparisons.id_findings(entries[index] for index in same_ids))
+    found.extend(comparisons.audio_comparisons(entries, checkups, found.findings().usable()))
+    found.extend(comparisons.sentence_findings(entries, sentences))
+    found.extend(comparisons.speaker_comparisons(entries, speakers))
+    found.extend(comparisons.speaker_findings(entries, speakers))
+    found.extend(label_checks.form_findings(entries))
+    found.extend(label_checks.rate_findings(entries, entries.columns.tokens.lengths, durations_s))
+    return Diagnosis(contents, checkups, found.findings().in_order(), rules.model, speakers)
 
 
 def as_json(diagnosis: Diagnosis) -> dict[str, object]:
@@ -215,23 +180,6 @@ def as_json(diagnosis: Diagnosis) -> dict[str, object]:
     }
 
 
-def _durations_s(entries: Sequence[ManifestLine], checkups: Sequence[Checkup]) -> list[float]:
-    return [
-        one.duration_s or entry.utterance.duration_s for entry, one in zip(entries, checkups, strict=True)
-    ]
-
-
-def _by_severity(findings: Sequence[Finding]) -> dict[Severity, int]:
-    counts = Counter(finding.kind.severity for finding in findings)
-    return {severity: counts[severity] for severity in SEVERITIES}
-
-
-def _in_order(findings: Sequence[Finding], sources: Sequence[Source]) -> list[Finding]:
-    ranks = {code: rank for rank, code in enumerate(KINDS)}
-    indices = {source: index for index, source in enumerate(sources)}
-
-    def order(finding: Finding) -> tuple[int, int, int]:
-        index = indices[finding.source] if finding.source else -1
-        return ranks[finding.code], index, finding.line
-
-    return sorted(findings, key=order)
+def _durations_s(entries: Entries, checkups: Checkups) -> npt.NDArray[np.float64]:
+    decoded_s = checkups.rows["duration_s"]
+    return np.where(decoded_s != 0, decoded_s, entries.columns.durations_s)

@@ -12,6 +12,7 @@ from asr.base.errors import UserError
 from asr.base.system.shards import is_pattern, shards_of
 from asr.base.types import Utterance
 from data_pipeline.corpora.clip_lists import split_of
+from data_pipeline.manifests.sharded import manifests_in
 from data_pipeline.preparation.combined_corpora import folder_of, parts_of
 from data_pipeline.types import SPLITS
 
@@ -233,8 +234,8 @@ def sources_to_examine(manifests: Sequence[Path], data: DataConfig) -> list[Sour
 
     Args:
         manifests: manifests to examine.
-        data: settings whose manifests, or prepared corpus, are used if `manifests` is empty, with further
-            test sets.
+        data: settings whose manifests, or prepared corpus, are used if `manifests` is empty, with those that
+            a model has labelled and further test sets.
 
     Raises:
         UserError: there is no manifest, or one is given twice.
@@ -243,15 +244,21 @@ def sources_to_examine(manifests: Sequence[Path], data: DataConfig) -> list[Sour
     if not paths and data.corpus:
         parts = parts_of(data.corpus, data.source)
         folder = folder_of(parts, Path(data.prepared_dir), data.held_out_speakers, data.strings)
-        paths = [path for split in SPLITS if (path := folder / f"{split}.jsonl").exists()]
-        more = [] if data.more_tests else sorted(folder.glob("test_*.jsonl"))
+        found = manifests_in(folder)
+        paths = [found[split] for split in SPLITS if split in found]
+        more = [] if data.more_tests else [found[name] for name in sorted(found) if name.startswith("test_")]
     else:
         more = []
     if not manifests:
         more += data.more_test_manifests
     if not paths:
         raise UserError("no manifest to examine; name one, such as data/mandarin_demo/train.jsonl")
-    named = [*sources_of(paths), *(Source(path, "test") for path in more)]
+    by_machine = [] if manifests else data.machine_labelled_manifests
+    named = [
+        *sources_of(paths),
+        *(Source(path, "train") for path in by_machine),
+        *(Source(path, "test") for path in more),
+    ]
     _refuse_repeated(named)
     for source in named:
         if not source.path.exists() and not is_pattern(source.path):

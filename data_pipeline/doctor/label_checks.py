@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,8 +17,10 @@ from asr.base.text.pinyin import mandarin_syllables
 from asr.base.text.units import unit_of
 from asr.base.text.wording import counted
 from asr.base.vocabulary import Vocabulary
+from data_pipeline.doctor.contents import Entries
 from data_pipeline.doctor.findings import Finding, ManifestLine, about
 from data_pipeline.doctor.text_defects import damage, is_composed, unseen, unusual_space
+from data_pipeline.manifests.columns import Columns
 
 MIN_TO_COMPARE = 20  # utterances; with fewer, outliers cannot be identified
 # of words, sentences and syllables together, these find 16 of 20 swapped texts, 19 of 20 recordings cut to
@@ -49,9 +50,9 @@ class LabelRules:
     batch_s: float | None = None
 
 
-def vocabulary_of(entries: Iterable[ManifestLine]) -> tuple[Vocabulary | None, list[Finding]]:
-    """Return the vocabulary of training on these entries, None if there is none, and findings about it."""
-    tokens = sorted({token for entry in entries for token in entry.utterance.tokens})
+def vocabulary_of(columns: Columns) -> tuple[Vocabulary | None, list[Finding]]:
+    """Return the vocabulary of training on utterances, None if there is none, and findings about it."""
+    tokens = sorted(columns.tokens_in_use())
     if not tokens:
         return None, []
     return _checked(lambda: Vocabulary(tokens))
@@ -109,79 +110,78 @@ def text_findings(entry: ManifestLine) -> Iterator[Finding]:
             yield about(entry, "decomposed", f"{name}: {text!r}")
 
 
-def form_findings(entries: Sequence[ManifestLine]) -> Iterator[Finding]:
+def form_findings(entries: Entries) -> Iterator[Finding]:
     """Yield tokens that occur in two Unicode forms, which the vocabulary counts as two tokens."""
-    counts: Counter[str] = Counter()
-    first: dict[str, ManifestLine] = {}
-    for entry in entries:
-        counts.update(entry.utterance.tokens)
-        for token in entry.utterance.tokens:
-            first.setdefault(token, entry)
+    columns = entries.columns
+    counts = columns.token_counts()
     for token, count in sorted(counts.items()):
         composed = unicodedata.normalize("NFC", token)
         if composed != token and composed in counts:
+            first = columns.first_with(token)
             detail = f"{composed!r}: {counts[composed]} composed (NFC), {count} decomposed"
-            yield about(first[token], "mixed-forms", detail)
+            yield about(entries[first], "mixed-forms", detail)
 
 
-def syllable_findings(
-    entries: Sequence[ManifestLine], vocabulary: Vocabulary | None = None
-) -> Iterator[Finding]:
-    """Yield tokens that are not syllables where most are, and texts whose length differs from their label.
+def tokens_among_syllables(columns: Columns, vocabulary: Vocabulary | None = None) -> set[str] | None:
+    """Return the tokens that are not syllables where most are; None if the units are others.
 
     Args:
-        entries: of all manifests.
+        columns: of all utterances.
         vocabulary: that training would use; with mixed units, labels may have other tokens. None if unknown.
     """
-    counts = Counter(token for entry in entries for token in entry.utterance.tokens)
+    counts = columns.token_counts()
     is_mixed = vocabulary is not None and vocabulary.unit == "mixed"
-    if is_mixed or unit_of(counts.elements()) != "syllables":
-        return
+    if is_mixed or unit_of(counts) != "syllables":
+        return None
     syllables = set(mandarin_syllables())
     erhua = {syllable[:-1] + "r" + syllable[-1] for syllable in syllables}
-    odd = counts.keys() - syllables - erhua
-    for entry in entries:
-        utterance = entry.utterance
-        if found := [token for token in dict.fromkeys(utterance.tokens) if token in odd]:
-            yield about(entry, "odd-token", ", ".join(map(repr, found)))
-        if not utterance.tokens or any(char.isalnum() and not hanzi_in(char) for char in utterance.text):
-            continue
-        hanzi = len(hanzi_in(utterance.text))
-        if hanzi and not hanzi - utterance.text.count("儿") <= len(utterance.tokens) <= hanzi:
-            yield about(entry, "text-and-tokens", f"{hanzi} hanzi, {counted(len(utterance.tokens), 'token')}")
+    return counts.keys() - syllables - erhua
 
 
-def rate_findings(entries: Sequence[ManifestLine], durations_s: Sequence[float]) -> Iterator[Finding]:
+def syllable_findings(entry: ManifestLine, odd: set[str]) -> Iterator[Finding]:
+    """Yield tokens that are not syllables, and a text whose length differs from its label.
+
+    Args:
+        entry: one of those whose units are syllables.
+        odd: tokens that are none.
+    """
+    utterance = entry.utterance
+    if found := [token for token in dict.fromkeys(utterance.tokens) if token in odd]:
+        yield about(entry, "odd-token", ", ".join(map(repr, found)))
+    if not utterance.tokens or any(char.isalnum() and not hanzi_in(char) for char in utterance.text):
+        return
+    hanzi = len(hanzi_in(utterance.text))
+    if hanzi and not hanzi - utterance.text.count("儿") <= len(utterance.tokens) <= hanzi:
+        yield about(entry, "text-and-tokens", f"{hanzi} hanzi, {counted(len(utterance.tokens), 'token')}")
+
+
+def rate_findings(
+    entries: Sequence[ManifestLine],
+    num_tokens: npt.NDArray[np.int64],
+    durations_s: npt.NDArray[np.float64],
+) -> Iterator[Finding]:
     """Yield utterances that are much too long or short for their text, or of a length like no other's.
 
     A set may have several kinds, such as words and sentences: a duration is compared with those of texts of
     a similar length.
+
+    Args:
+        entries: of all manifests, N of them.
+        num_tokens: of each, (N,).
+        durations_s: of each one's audio, (N,).
     """
-    kept = [
-        (entry, duration_s, len(entry.utterance.tokens))
-        for entry, duration_s in zip(entries, durations_s, strict=True)
-        if entry.utterance.tokens and duration_s > 0
-    ]
+    kept = np.flatnonzero((num_tokens > 0) & (durations_s > 0))
     if len(kept) < MIN_TO_COMPARE:
         return
-    seconds = np.array([duration_s for _, duration_s, _ in kept])
-    num_tokens = np.array([count for *_, count in kept])
+    seconds, num_tokens = durations_s[kept], num_tokens[kept]
     expected, limits = _expected_seconds(num_tokens, seconds)
     for index in np.flatnonzero(np.abs(np.log(seconds / expected)) > limits):
-        entry, duration_s, count = kept[index]
-        detail = f"{counted(count, 'token')} in {duration_s:.2f} s, expected about {expected[index]:.2f} s"
-        yield about(entry, "speaking-rate", detail)
+        tokens = counted(int(num_tokens[index]), "token")
+        detail = f"{tokens} in {seconds[index]:.2f} s, expected about {expected[index]:.2f} s"
+        yield about(entries[int(kept[index])], "speaking-rate", detail)
     for index in np.flatnonzero(_is_alone(np.log(seconds))):
-        entry, duration_s, _ = kept[index]
-        detail = f"{duration_s:.2f} s, no other is within a factor of {ALONE_FACTOR:g}"
-        yield about(entry, "unusual-length", detail)
-
-
-def speaker_findings(entries: Sequence[ManifestLine]) -> Iterator[Finding]:
-    """Yield the number of each manifest's utterances without a speaker."""
-    counts = Counter(entry.source for entry in entries)
-    for source, missing in Counter(e.source for e in entries if not e.utterance.speaker).items():
-        yield Finding("no-speaker", f"{missing:,} of {counted(counts[source], 'utterance')}", source)
+        detail = f"{seconds[index]:.2f} s, no other is within a factor of {ALONE_FACTOR:g}"
+        yield about(entries[int(kept[index])], "unusual-length", detail)
 
 
 def _checked(make: Callable[[], Vocabulary]) -> tuple[Vocabulary | None, list[Finding]]:
@@ -202,7 +202,8 @@ def _expected_seconds(
         of each utterance the expected seconds, and how far the logarithm of its own may be from theirs.
     """
     groups = _groups(num_tokens)
-    members = [groups == group for group in range(groups[num_tokens.argmax()] + 1)]
+    order = np.argsort(groups, kind="stable")
+    members = np.split(order, np.flatnonzero(np.diff(groups[order])) + 1)
     tokens = np.array([np.median(num_tokens[member]) for member in members])
     medians_s = np.maximum.accumulate([np.median(seconds[member]) for member in members])
     token_s = medians_s[0] / tokens[0]

@@ -17,9 +17,9 @@ from asr.base.types import Utterance
 from asr.pages.charts import Chart
 from asr.pages.histogram import histogram
 from asr.pages.page import Table, write_page
-from data_pipeline.doctor.checkup import is_silent
 from data_pipeline.doctor.diagnosis import Diagnosis
 from data_pipeline.doctor.findings import KINDS, SEVERITIES, Finding, FindingKind
+from data_pipeline.manifests.columns import added_in_order
 
 NUM_EXAMPLES = 6  # of a kind, shown with a player
 NUM_LISTED = 200  # of a kind, listed by name
@@ -82,11 +82,10 @@ def write_doctor_page(path: Path, diagnosis: Diagnosis, written: datetime | None
 
 def _facts(diagnosis: Diagnosis) -> dict[str, str]:
     counts = diagnosis.counts()
-    entries = diagnosis.contents.entries
     return {
-        "utterances": f"{len(entries):,}",
-        "audio": duration(sum(diagnosis.durations_s())),
-        "speakers": f"{len({entry.utterance.speaker for entry in entries} - {''}):,}",
+        "utterances": f"{len(diagnosis.contents.entries):,}",
+        "audio": duration(added_in_order(diagnosis.durations_s())),
+        "speakers": f"{diagnosis.speakers.num_different():,}",
         "lines to leave out": f"{len(diagnosis.left_out()):,}",
         "warnings": f"{counts['warning']:,}",
         "notes": f"{counts['note']:,}",
@@ -117,22 +116,18 @@ def _manifests(diagnosis: Diagnosis, common: Path) -> Table:
 
 def _histograms(diagnosis: Diagnosis) -> list[Chart]:
     """Draw histograms of durations, levels and speaking rates."""
-    pairs = list(zip(diagnosis.contents.entries, diagnosis.checkups, strict=True))
-    levels = [checkup.level_db for _, checkup in pairs if checkup.digest and not is_silent(checkup)]
-    rates = [
-        len(entry.utterance.tokens) / checkup.duration_s
-        for entry, checkup in pairs
-        if entry.utterance.tokens and checkup.duration_s
-    ]
+    checkups, num_tokens = diagnosis.checkups, diagnosis.contents.entries.columns.tokens.lengths
+    seconds = checkups.rows["duration_s"]
+    has_rate = (num_tokens > 0) & (seconds > 0)
     charts = [
-        ("Durations", "seconds", [checkup.duration_s for _, checkup in pairs if checkup.digest]),
-        ("Levels", "dBFS, root mean square", levels),
-        ("Speaking rates", "tokens per second", rates),
+        ("Durations", "seconds", seconds[checkups.is_decoded()]),
+        ("Levels", "dBFS, root mean square", checkups.rows["level_db"][checkups.is_audible()]),
+        ("Speaking rates", "tokens per second", num_tokens[has_rate] / seconds[has_rate]),
     ]
     return [
         histogram(title, quantity, values, show=short_number, noun="recording")
         for title, quantity, values in charts
-        if values
+        if len(values)
     ]
 
 
@@ -199,9 +194,7 @@ class _Examples:
 
     def __init__(self, folder: Path, common: Path, diagnosis: Diagnosis) -> None:
         self._folder, self._common = folder.resolve(), common
-        self._utterances = {
-            (entry.source, entry.line): entry.utterance for entry in diagnosis.contents.entries
-        }
+        self._entries = diagnosis.contents.entries
 
     def of_kind(self, kind: FindingKind, findings: Sequence[Finding]) -> _KindFound:
         """Return the findings of a kind as the page shows them."""
@@ -215,9 +208,10 @@ class _Examples:
         )
 
     def _example(self, finding: Finding) -> _Example:
-        utterance = self._utterances.get((finding.source, finding.line)) if finding.source else None
-        if utterance is None:
+        index = self._entries.find(finding.source, finding.line)
+        if index is None:
             return _Example(finding, self._where(finding))
+        utterance = self._entries[index].utterance
         description = " · ".join(
             filter(None, (utterance.text, " ".join(utterance.tokens), utterance.speaker))
         )

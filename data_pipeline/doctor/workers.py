@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import os
 import time
@@ -32,8 +33,8 @@ def check_recordings(
         num_workers: number of processes; by default the number of cores.
         limit_s: time limit of one file in seconds.
     """
-    waiting = deque(enumerate(paths))
-    num_chunks = -(-len(waiting) // FILES_AT_ONCE)
+    waiting = enumerate(paths)
+    num_chunks = -(-len(paths) // FILES_AT_ONCE)
     inbox: Inbox = SimpleQueue()
     workers = [_Worker(limit_s, inbox) for _ in range(min(num_workers or available_cores(), num_chunks))]
     try:
@@ -79,11 +80,10 @@ class _Worker:
         self._one_by_one = False
         self._start()
 
-    def take(self, waiting: deque[tuple[int, str]]) -> bool:
+    def take(self, waiting: Iterator[tuple[int, str]]) -> bool:
         """Send the next files to the process; return whether there were any."""
         self._one_by_one = False
-        while waiting and len(self.todo) < FILES_AT_ONCE:
-            self.todo.append(waiting.popleft())
+        self.todo.extend(itertools.islice(waiting, FILES_AT_ONCE - len(self.todo)))
         if self.todo:
             self._send()
         return bool(self.todo)

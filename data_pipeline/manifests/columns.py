@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from array import array
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
@@ -87,6 +88,20 @@ class Columns:
         for begin in range(0, len(self.tokens.values), FOUND_AT_ONCE):
             used[self.tokens.values[begin : begin + FOUND_AT_ONCE]] = True
         return {name for name, is_used in zip(self.token_names, used, strict=True) if is_used}
+
+    def token_counts(self) -> Counter[str]:
+        """Return how often each token occurs, for those that do."""
+        counts = np.zeros(len(self.token_names), np.int64)
+        for begin in range(0, len(self.tokens.values), FOUND_AT_ONCE):
+            values = self.tokens.values[begin : begin + FOUND_AT_ONCE]
+            counts += np.bincount(values, minlength=len(counts))
+        pairs = zip(self.token_names, counts.tolist(), strict=True)
+        return Counter({name: count for name, count in pairs if count})
+
+    def first_with(self, token: str) -> int:
+        """Return the index of the first utterance that has a token."""
+        is_token = self.tokens.values == self.token_names.index(token)
+        return int(np.searchsorted(np.cumsum(self.tokens.lengths), is_token.argmax(), "right"))
 
     def corpora_in_use(self) -> list[str]:
         """Return the names of the corpora of these utterances, in the order in which they first appear."""

@@ -19,8 +19,8 @@ import gzip
 import itertools
 from array import array
 from bisect import bisect_right
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, NamedTuple, cast
 
@@ -34,7 +34,7 @@ from asr.base.text.wording import listed
 from asr.base.types import Utterance
 from data_pipeline.manifests.columns import GrowingColumns
 from data_pipeline.manifests.lines import Lines
-from data_pipeline.manifests.record import Record, checked_record, folder_prefix, line_of, utterance_of
+from data_pipeline.manifests.record import Record, checked_record, folder_prefix, line_of
 from data_pipeline.manifests.utterances import Source, Utterances
 
 NUM_ERRORS = 20  # of broken lines in one message; `asr doctor` lists all
@@ -45,14 +45,16 @@ class Scan:
     """The utterances of a manifest and the errors in its broken lines.
 
     Attributes:
-        utterances: by line number, from 1.
+        utterances: of the valid lines.
+        numbers: of these lines, from 1.
         broken: the error of each line without a valid utterance, by line number.
         has_byte_order_mark: whether the file begins with one, which is not part of the first line.
     """
 
-    utterances: dict[int, Utterance] = field(default_factory=dict)
-    broken: dict[int, str] = field(default_factory=dict)
-    has_byte_order_mark: bool = False
+    utterances: Utterances
+    numbers: Sequence[int]
+    broken: Mapping[int, str]
+    has_byte_order_mark: bool
 
 
 def write_manifest(path: Path, utterances: Iterable[Utterance]) -> None:
@@ -165,18 +167,21 @@ def scan_manifest(path: Path) -> Scan:
     Raises:
         UserError: the file cannot be read.
     """
-    utterances: dict[int, Utterance] = {}
+    lines, columns, numbers = Lines(), GrowingColumns(), array("q")
     broken: dict[int, str] = {}
     marked = False
     path = _on_disk(path)
-    folder = folder_prefix(path.parent)
     for line in _lines_of(path):
         marked |= line.has_byte_order_mark
         if line.record is None:
             broken[line.number] = line.error
         else:
-            utterances[line.number] = utterance_of(line.content, folder)
-    return Scan(utterances, broken, marked)
+            _append(columns, line.record)
+            lines.append(line.content)
+            numbers.append(line.number)
+    lines.finish()
+    source = Source(lines, folder_prefix(path.parent))
+    return Scan(Utterances([source], np.arange(len(lines)), columns.columns()), numbers, broken, marked)
 
 
 class _Line(NamedTuple):

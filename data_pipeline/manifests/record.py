@@ -56,7 +56,7 @@ def checked_record(line: str) -> Record:
                 f"audio: expected a path, received the address {value}; download the recording first"
             )
     if record.get("labelled_by") is not None:
-        _machine_label(record["labelled_by"])
+        machine_label(record["labelled_by"])
     return record
 
 
@@ -77,7 +77,7 @@ def utterance_of(line: bytes, folder: str) -> Utterance:
         tokens=tuple(map(sys.intern, record["tokens"].split())),
         speaker=sys.intern(record.get("speaker") or ""),
         corpus=sys.intern(record.get("corpus") or ""),
-        labelled_by=_machine_label(record.get("labelled_by")),
+        labelled_by=machine_label(record.get("labelled_by")),
     )
 
 
@@ -131,7 +131,12 @@ def _audio_path(folder: str, audio: str) -> str:
     return folder + audio if PLAIN_PATH.fullmatch(audio) else str(Path(folder) / audio)
 
 
-def _machine_label(record: Any) -> MachineLabel | None:
+def machine_label(record: Any) -> MachineLabel | None:
+    """Return the description of the model that labelled an utterance; None where people did.
+
+    Raises:
+        UserError: it is not such a description.
+    """
     if record is None:
         return None
     if not isinstance(record, dict):

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from typing_extensions import override
 
 from asr.base.types import Utterance
-from data_pipeline.manifests.columns import Columns, joined_columns
+from data_pipeline.manifests.columns import Columns, joined_columns, utterance_keys
 from data_pipeline.manifests.lines import Lines
 from data_pipeline.manifests.record import Identity, identity_of, utterance_of
 from data_pipeline.manifests.rows import ComparedByItems
@@ -99,6 +99,28 @@ class Utterances(ComparedByItems[Utterance]):
     @override
     def __repr__(self) -> str:
         return f"<{len(self):,} utterances>"
+
+
+class UtterancesById:
+    """Utterances that are found by their ids: sixteen bytes each.
+
+    Args:
+        utterances: with different ids.
+    """
+
+    def __init__(self, utterances: Utterances) -> None:
+        self._utterances = utterances
+        self._order = np.argsort(utterances.columns.keys)
+        self._keys = utterances.columns.keys[self._order]
+
+    def find(self, utterance_id: str) -> int | None:
+        """Return the index of the utterance with an id; None if there is none."""
+        (key,) = utterance_keys([utterance_id])
+        begin, end = (int(self._keys.searchsorted(key, side)) for side in ("left", "right"))
+        found = (
+            index for index in self._order[begin:end].tolist() if self._utterances[index].id == utterance_id
+        )
+        return next(found, None)
 
 
 def checksum_of(identities: Iterable[Identity]) -> int:

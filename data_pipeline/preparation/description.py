@@ -10,6 +10,7 @@ from typing import Any
 
 from asr.base.errors import UserError
 from asr.base.system.files import sha256_of, whole_file
+from asr.base.system.shards import has_manifest, shards_of, single_file
 from asr.base.text.pieces import Pieces
 from asr.base.text.wording import counted, duration
 from asr.base.types import Utterance
@@ -18,7 +19,7 @@ from data_pipeline.corpora.layout import PREPARED
 from data_pipeline.labels.from_text import CAN_BE_NORMALIZED, LABELS_VERSION
 from data_pipeline.labels.normalization import NormalizedText
 from data_pipeline.manifests.left_out import reason_lines
-from data_pipeline.manifests.manifest import write_manifest
+from data_pipeline.manifests.sharded import manifest_to_write, remove_manifest, write_in_shards
 from data_pipeline.preparation.learned_units import write_pieces
 from data_pipeline.types import LeftOut
 
@@ -104,7 +105,14 @@ def prepared_before(target: Path, origin: Mapping[str, str], *, other_units: boo
                 f"{target}: prepared with {key} {found.get(key)!r}, expected {wanted!r}; remove this folder, "
                 "or choose another one (in a configuration: data.prepared_dir)"
             )
-    return Before(manifests, is_finished and all(path.exists() for path in manifests.values()), labels)
+    return Before(manifests, is_finished and all(map(_is_whole, manifests.values())), labels)
+
+
+def _is_whole(manifest: Path) -> bool:
+    try:
+        return all(shard.exists() for shard in shards_of(manifest))
+    except UserError:
+        return False
 
 
 def labels_beside(manifest: Path) -> LabelsDescription | None:
@@ -115,7 +123,7 @@ def labels_beside(manifest: Path) -> LabelsDescription | None:
     """
     try:
         found = json.loads((manifest.parent / PREPARED).read_text(encoding="utf-8"))
-        return _labels_of(found) if manifest.name in found["manifests"].values() else None
+        return _labels_of(found) if _names_of(manifest, found) else None
     except (OSError, ValueError, AttributeError, KeyError, TypeError):
         return None
 
@@ -128,10 +136,18 @@ def set_beside(manifest: Path) -> tuple[str, str] | None:
     """
     try:
         found = json.loads((manifest.parent / PREPARED).read_text(encoding="utf-8"))
-        splits = [split for split, name in found["manifests"].items() if name == manifest.name]
+        splits = _names_of(manifest, found)
         return (str(found["corpus"]), splits[0]) if splits else None
     except (OSError, ValueError, AttributeError, KeyError, TypeError):
         return None
+
+
+def _names_of(manifest: Path, found: Mapping[str, Any]) -> list[str]:
+    """Return the splits that a manifest is of, whatever wildcards name its shards."""
+    name = single_file(manifest)
+    return [
+        split for split, other in found["manifests"].items() if single_file(manifest.with_name(other)) == name
+    ]
 
 
 def _labels_of(found: Mapping[str, Any]) -> LabelsDescription | None:
@@ -197,18 +213,18 @@ def write_manifests(
         UserError: another file would be replaced, or a manifest cannot be written.
         OSError: the description cannot be written.
     """
-    manifests = {split: target / f"{split}.jsonl" for split in usable}
+    manifests = {split: manifest_to_write(target, split, len(rows)) for split, rows in usable.items()}
     for path in manifests.values():
-        if path.exists() and path not in before.values():
+        if has_manifest(path) and path not in before.values():
             raise UserError(
                 f"{path}: not made by `asr prepare`, and would be overwritten; choose another folder"
             )
     write_prepared(target, origin, {**before, **manifests}, labels, finished=False)
     write_pieces(target, pieces)
     for split, path in manifests.items():
-        write_manifest(path, usable[split])
+        write_in_shards(path, usable[split])
     for stale in set(before.values()) - set(manifests.values()):
-        stale.unlink(missing_ok=True)  # of a split that no longer exists
+        remove_manifest(stale)  # of a split that no longer exists, or is in shards now
     write_prepared(target, origin, manifests, labels, finished=True)
     return manifests
 
@@ -244,7 +260,7 @@ class PreparedCorpus:
     Attributes:
         name: of the corpus or form.
         folder: of the manifests.
-        manifests: by split.
+        manifests: by split; those in shards with wildcards.
         splits: their statistics; empty if the manifests existed already.
         split_note: how splits that the corpus lacks were made; empty if none was.
         num_found: number of recordings, including those left out.

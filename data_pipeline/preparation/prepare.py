@@ -1,6 +1,7 @@
 """Prepare a corpus as downloaded: write manifests, and a list of everything that is left out.
 
 data/thchs30/train.jsonl, dev.jsonl, test.jsonl    usable recordings
+data/thchs30/train-00000-of-00012.jsonl.gz, ...    the same, if they are more than a million
 data/thchs30/left_out.tsv                          what cannot be used, with the reason; a line each
 data/thchs30/units.model                           how words are split, where labels are pieces of them
 data/thchs30/normalized.tsv                        texts whose digits or signs were written out
@@ -280,4 +281,12 @@ def _measured(recording: Recording) -> Utterance | LeftOut:
         return LeftOut(path, reason, str(error).removeprefix(f"{path}: "))
     if duration_s * SAMPLE_RATE_HZ < WINDOW_SAMPLES:
         return LeftOut(path, "audio shorter than 25 ms", f"{duration_s * 1000:.1f} ms")
-    return Utterance(recording.id, path, duration_s, recording.text, recording.tokens, recording.speaker)
+    return Utterance(
+        recording.id,
+        path,
+        duration_s,
+        recording.text,
+        recording.tokens,
+        recording.speaker,
+        labelled_by=recording.labelled_by,
+    )

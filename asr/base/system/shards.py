@@ -8,11 +8,12 @@ for shard in shards_of(Path("data/mine/train-*.jsonl.gz")):
 from __future__ import annotations
 
 import contextlib
+import fnmatch
 import glob
 import gzip
 import re
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -21,6 +22,7 @@ from asr.base.errors import UserError
 MANIFEST_SUFFIX, COMPRESSED = ".jsonl", ".gz"
 SUFFIXES = (MANIFEST_SUFFIX, MANIFEST_SUFFIX + COMPRESSED)
 WILDCARDS = re.compile(r"[*?\[]")
+NUMBERED = re.compile(r"(?P<name>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})(?P<suffix>\.jsonl(?:\.gz)?)")
 UNNAMED = "all"  # what a corpus is called whose name begins with a wildcard
 
 
@@ -44,8 +46,10 @@ def shards_of(path: Path) -> list[Path]:
 
     Other files, such as `train.jsonl.checked`, are not among them, whatever the wildcards.
 
+    Of numbered shards, `train-00003-of-00012.jsonl.gz`, all that the wildcards stand for must be there.
+
     Raises:
-        UserError: no file has such a name.
+        UserError: no file has such a name, or a numbered shard is missing.
     """
     if not is_pattern(path):
         if WILDCARDS.search(str(path.parent)) and not path.exists() and not path.parent.exists():
@@ -57,7 +61,32 @@ def shards_of(path: Path) -> list[Path]:
             f"{path}: no manifest has such a name; expected files that end in {' or '.join(SUFFIXES)}, such "
             f"as {path.with_name('train-00000.jsonl')}"
         )
+    _refuse_incomplete(path, [shard.name for shard in found])
     return found
+
+
+def numbered(name: str, number: int, count: int, suffix: str) -> str:
+    """Return the name of one of several shards, numbered from 0: `train-00003-of-00012.jsonl.gz`."""
+    return f"{name}-{number:05d}-of-{count:05d}{suffix}"
+
+
+def _refuse_incomplete(pattern: Path, found: Sequence[str]) -> None:
+    """Raise a UserError if shards are missing, such as those that an interrupted command did not write."""
+    matches = list(filter(None, map(NUMBERED.fullmatch, found)))
+    sets = {(match["name"], match["suffix"], int(match["count"])) for match in matches}
+    for name, suffix, count in sorted(sets):
+        names = [numbered(name, number, count, suffix) for number in range(count)]
+        missing = [one for one in names if fnmatch.fnmatchcase(one, pattern.name) and one not in found]
+        if missing:
+            raise UserError(
+                f"{pattern}: {len(missing):,} of {count:,} shards missing, such as {missing[0]}; copy them, "
+                "or prepare the corpus again"
+            )
+    if len({name for name, _, _ in sets}) < len(sets):
+        counts = ", ".join(f"{count:,}" for count in sorted({count for _, _, count in sets}))
+        raise UserError(
+            f"{pattern}: shards of different sets ({counts} shards); remove those of the older one"
+        )
 
 
 def has_manifest(path: Path) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Literal, NamedTuple, TypeAlias, cast
@@ -106,15 +107,21 @@ def is_piece(token: str) -> bool:
     return len(token) > 1 and token[0] == WORD_BOUNDARY
 
 
-def unit_of(tokens: Iterable[str]) -> Unit:
-    """Return the unit of most tokens of a vocabulary, a language model or a set of labels; default: words."""
-    units = [token for token in tokens if token not in SPECIAL]
+def unit_of(tokens: Iterable[str] | Counter[str]) -> Unit:
+    """Return the unit of most tokens of a vocabulary, a language model or a set of labels; default: words.
+
+    Args:
+        tokens: each as often as it occurs; in a Counter, each with its number.
+    """
+    counts = tokens if isinstance(tokens, Counter) else Counter(tokens)
+    units = {token: count for token, count in counts.items() if token not in SPECIAL}
     if any(map(is_piece, units)):
         return "mixed" if _is_mixed(units) else "pieces"
-    minimum = max(1, MIN_SHARE * len(units))
-    if sum(map(is_syllable, units)) >= minimum:
+    minimum = max(1, MIN_SHARE * sum(units.values()))
+    if sum(count for token, count in units.items() if is_syllable(token)) >= minimum:
         return "syllables"
-    return "characters" if sum(map(is_character, units)) >= minimum else "words"
+    num_characters = sum(count for token, count in units.items() if is_character(token))
+    return "characters" if num_characters >= minimum else "words"
 
 
 def _is_mixed(tokens: Iterable[str]) -> bool:

@@ -7,7 +7,8 @@
     {"id": "a-1", "audio": "a.wav", "text": "你好", "tokens": "ni3 hao3", "speaker": "a"}        ours
 
 With `offset`, an utterance is `duration` seconds of its file; without it, the whole file. Audio paths are
-relative to the list's folder, else to one above it, else to the current folder.
+relative to the list's folder, else to one above it, else to the current folder. A list may be compressed,
+`.jsonl.gz`.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from asr.base.errors import UserError
+from asr.base.system.shards import is_manifest_name
 from asr.base.text.wording import counted
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.clip_lists import (
@@ -33,6 +35,7 @@ from data_pipeline.corpora.clip_lists import (
 from data_pipeline.corpora.layout import files_below, text_lines
 from data_pipeline.corpora.matching import NO_TRANSCRIPT
 from data_pipeline.manifests.left_out import partition
+from data_pipeline.manifests.record import machine_label
 from data_pipeline.types import Corpus, CorpusReading, LeftOut
 
 AUDIO = ("audio_filepath", "audio", "wav", "audio_path", "path", "source", "feat")
@@ -40,7 +43,7 @@ TEXT = ("text", "txt", "sentence", "transcript", "transcription", "target")
 ID = ("id", "key", "utt", "utt_id")
 SPEAKER = ("speaker", "speaker_id", "spk", "utt2spk")
 BEGIN = ("start", "offset")
-SUFFIXES = (".jsonl", ".json", ".list", ".manifest")
+SUFFIXES = (".jsonl", ".jsonl.gz", ".json", ".list", ".manifest")
 NUM_PROBED_LINES = 20
 NOT_AN_OBJECT = "not a JSON object"
 EXPECTED = 'one object per line, such as {"audio_filepath": "a.wav", "text": "你好"}'
@@ -73,7 +76,7 @@ def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) 
 
 def _is_list(path: Path) -> bool:
     """Say whether a file is a list of recordings, not other JSON such as settings."""
-    if path.suffix.lower() == ".jsonl":
+    if is_manifest_name(path.name):
         return True
     try:
         lines = [line for _, line in itertools.islice(text_lines(path), NUM_PROBED_LINES)]
@@ -116,8 +119,21 @@ def _entry(where: str, line: str) -> ListedClip | LeftOut:
         begin_s, end_s = _span(record)
     except (TypeError, ValueError):
         return LeftOut(where, NOT_A_TIME)
+    try:
+        labelled_by = machine_label(record.get("labelled_by"))
+    except UserError as error:
+        return LeftOut(where, "labelled_by is not a description of a model", str(error))
+    speaker = name_of(record, SPEAKER)
     return ListedClip(
-        where, audio, text or "", name_of(record, ID), name_of(record, SPEAKER), tuple(tokens), begin_s, end_s
+        where,
+        audio,
+        text or "",
+        name_of(record, ID),
+        speaker,
+        tuple(tokens),
+        begin_s,
+        end_s,
+        labelled_by,
     )
 
 

@@ -45,9 +45,13 @@ def test_one_outlier_does_not_flatten_the_others_and_is_stated():
 
 def test_outliers_are_those_few_values_that_are_far_from_all_others():
     many = [1.0 + place / 50 for place in range(1000)]
-    assert without_outliers(many) == (many, [])
-    assert without_outliers([*many, 1e4, -1e4]) == (many, [-1e4, 1e4])
+    assert near_and_beyond(many) == (many, [])
+    assert near_and_beyond([*many, 1e4, -1e4]) == (many, [-1e4, 1e4])
     second_group = [500.0] * 100
-    assert without_outliers([*many, *second_group]) == ([*many, *second_group], [])
-    assert without_outliers([2.0] * 50 + [9.0]) == ([2.0] * 50, [9.0])
-    assert without_outliers([math.nan]) == ([], [])
+    assert near_and_beyond([*many, *second_group]) == ([*many, *second_group], [])
+    assert near_and_beyond([2.0] * 50 + [9.0]) == ([2.0] * 50, [9.0])
+    assert near_and_beyond([math.nan]) == ([], [])
+
+
+def near_and_beyond(values):
+    return tuple(part.tolist() for part in without_outliers(values))

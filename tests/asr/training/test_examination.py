@@ -1,4 +1,5 @@
 import dataclasses
+import json
 
 import pytest
 from helpers.corpora.defects import SmallCorpus
@@ -29,6 +30,29 @@ def test_configured_manifests_are_examined_by_default(corpus):
     config = Config()
     config = dataclasses.replace(config, data=dataclasses.replace(config.data, train=str(train)))
     assert [source.path for source in examine(config).contents.sources] == [train]
+
+
+def test_manifests_that_a_model_has_labelled_are_examined_with_those_of_a_configuration(corpus, tmp_path):
+    train, *_ = corpus.save()
+    labelled = tmp_path / "labelled.jsonl"
+    labelled.write_text(json.dumps({"id": "m", "audio": "gone.wav", "duration_s": 1.0, "tokens": "zhong1"}))
+    data = dataclasses.replace(Config().data, train=str(train), machine_labelled=f"{labelled},")
+    diagnosis = examine(dataclasses.replace(Config(), data=data))
+    assert [(one.path, one.role) for one in diagnosis.contents.sources] == [
+        (train, "train"),
+        (labelled, "train"),
+    ]
+    (missing,) = diagnosis.by_kind()["missing-audio"]
+    assert missing.source.path == labelled
+    assert [
+        one.path for one in examine(dataclasses.replace(Config(), data=data), [train]).contents.sources
+    ] == [train]
+
+
+def test_piece_sampling_of_labels_that_are_not_pieces_is_refused_as_in_training(corpus):
+    augment = dataclasses.replace(Config().augment, piece_sampling=0.1)
+    with pytest.raises(UserError, match=r"augment\.piece_sampling: 0\.1 .* but the labels are syllables"):
+        examine(dataclasses.replace(Config(), augment=augment), corpus.save())
 
 
 def test_examining_without_any_manifest_is_an_error():

@@ -112,6 +112,17 @@ def test_mixed_labels_need_no_spoken_latin_word(tokens, clip_config, mixed_sets,
     assert len(training_utterances(load_config(clip_config, mixed_sets))) == len(clips)
 
 
+def test_units_model_beside_plain_syllables_is_logged(clip_config, mixed_sets, clips, tmp_path, caplog):
+    config = load_config(clip_config, [*mixed_sets[:3], "data.vocabulary=train"])
+    with caplog.at_level("INFO"):
+        assert make_vocabulary(config).unit == "mixed"
+    assert "units.model is beside it" not in caplog.text
+    write_manifest(tmp_path / "train.jsonl", [dataclasses.replace(clip, tokens=("da3",)) for clip in clips])
+    with caplog.at_level("INFO"):
+        assert make_vocabulary(config).unit == "mixed"
+    assert "no label is a piece, but units.model is beside it" in caplog.text
+
+
 def test_characters_among_mixed_labels_are_refused(clip_config, mixed_sets, clips, tmp_path):
     write_labelled(clips[4:], tmp_path / "labelled.jsonl", "你好")
     with pytest.raises(UserError, match=r"machine_labelled: .*, mixed, received characters; label with"):

@@ -4,7 +4,7 @@ import soundfile
 from helpers.corpora.defects import noise
 
 from asr.audio.recording import read_audio
-from data_pipeline.doctor.checkup import check_recording, is_silent
+from data_pipeline.doctor.checkup import Checkup, Checkups, check_recording, is_silent
 
 RATE_HZ = 16000
 
@@ -84,3 +84,14 @@ def test_misleading_file_name_does_not_change_the_problem(tmp_path, name):
     assert check_recording(str(path)).problem == "corrupt-audio"
     path.unlink()
     assert check_recording(str(path)).problem == "missing-audio"
+
+
+def test_table_keeps_every_measurement_to_the_last_bit(clips, tmp_path):
+    (tmp_path / "empty.wav").write_bytes(b"")
+    checkups = [check_recording(clip.audio_path) for clip in clips]
+    checkups += [check_recording(str(tmp_path / "empty.wav")), Checkup(), Checkup(digest=b"x" * 15 + b"\0")]
+    table = Checkups.of(checkups)
+    assert list(table) == checkups
+    assert table.is_decoded().tolist() == [bool(one.digest) for one in checkups]
+    silence = Checkups.of([Checkup(digest=b"x" * 16, level_db=level_db) for level_db in (-90.0, -20.0)])
+    assert silence.is_audible().tolist() == [False, True]

@@ -8,7 +8,8 @@ from asr.base.config import load_config
 from asr.base.errors import UserError
 from data_pipeline.doctor.clean_manifests import LEFT_OUT, clean_paths, write_clean
 from data_pipeline.doctor.comparisons import id_findings
-from data_pipeline.doctor.diagnosis import Diagnosis, as_json, read_contents
+from data_pipeline.doctor.contents import read_contents
+from data_pipeline.doctor.diagnosis import Diagnosis, as_json
 from data_pipeline.doctor.findings import KINDS, sources_of, sources_to_examine
 from data_pipeline.manifests.manifest import read_manifest
 

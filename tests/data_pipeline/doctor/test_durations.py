@@ -5,6 +5,7 @@ import random
 import statistics
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from asr.audio.recording import audio_header
@@ -39,7 +40,8 @@ def found(spoken):
         ManifestLine(SOURCE, line, Utterance(str(line), f"{line}.wav", duration_s, "", ("a1",) * num))
         for line, (num, duration_s) in enumerate(spoken)
     ]
-    return {finding.line for finding in rate_findings(entries, [duration_s for _, duration_s in spoken])}
+    num_tokens, durations_s = (np.array(column) for column in zip(*spoken, strict=True))
+    return {finding.line for finding in rate_findings(entries, num_tokens, durations_s)}
 
 
 def mixture(spoken, num_syllables, num_words, num_sentences):

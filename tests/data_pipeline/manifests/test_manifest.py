@@ -89,7 +89,8 @@ def test_scan_reports_every_broken_line_and_keeps_the_others(tmp_path):
     lines = [b"\xef\xbb\xbf" + GOOD.encode(), b"not json", b"", b"[]", '{"id": "你"}'.encode("gbk"), b"\xff"]
     path.write_bytes(b"\r\n".join([*lines, GOOD.replace('"a"', '"b"').encode()]))
     scan = scan_manifest(path)
-    assert {number: utterance.id for number, utterance in scan.utterances.items()} == {1: "a", 7: "b"}
+    assert [utterance.id for utterance in scan.utterances] == ["a", "b"]
+    assert list(scan.numbers) == [1, 7]
     assert list(scan.broken) == [2, 4, 5, 6]
     assert "GB 18030" in scan.broken[5]
     assert scan.broken[6].startswith("not UTF-8")

@@ -11,8 +11,9 @@ import pytest
 
 from asr.base.types import MachineLabel, Utterance
 from data_pipeline.manifests import lines
+from data_pipeline.manifests.columns import utterance_keys
 from data_pipeline.manifests.manifest import read_manifest, write_manifest
-from data_pipeline.manifests.utterances import columns_of, durations_of, some_of
+from data_pipeline.manifests.utterances import UtterancesById, columns_of, durations_of, some_of
 
 LABEL = MachineLabel("runs/demo", "epoch-0012", "0.1.0", "2026-11-26", 0.93, "/long/a.mp3", 12.5)
 MAX_BYTES = 550  # of memory for an utterance and its plan; 1,000 as objects, with lists of labels
@@ -73,6 +74,16 @@ def test_utterances_follow_those_of_another_manifest(utterances, manifest, tmp_p
     assert joined == [utterances[9], utterances[1], more[5], more[6], more[0]]
     assert joined[3] == more[6]
     assert joined.columns.durations_s.tolist() == [one.duration_s for one in joined]
+
+
+def test_utterances_are_found_by_their_ids_though_keys_may_be_equal(utterances, manifest):
+    read = read_manifest(manifest)
+    by_id = UtterancesById(read)
+    assert [by_id.find(one.id) for one in utterances] == list(range(len(utterances)))
+    assert by_id.find("a-400") is None
+    read.columns.keys[[0, 399]] = utterance_keys(["a-7"])  # as if these keys were equal by chance
+    by_id = UtterancesById(read)
+    assert [by_id.find(name) for name in ("a-6", "a-7", "a-8")] == [6, 7, 8]
 
 
 @pytest.mark.parametrize("change", ["replaced", "overwritten", "cut off", "removed"])

@@ -11,8 +11,9 @@ import numpy as np
 import soundfile
 
 from asr.base.vocabulary import Vocabulary
-from data_pipeline.doctor.checkup import MAX_SAMPLES, check_recording
-from data_pipeline.doctor.diagnosis import Diagnosis, diagnose, read_contents
+from data_pipeline.doctor.checkup import MAX_SAMPLES, Checkups, check_recording
+from data_pipeline.doctor.contents import read_contents
+from data_pipeline.doctor.diagnosis import Diagnosis, diagnose
 from data_pipeline.doctor.findings import sources_of
 from data_pipeline.doctor.label_checks import LabelRules, vocabulary_of
 
@@ -89,11 +90,12 @@ def examine(corpus: SmallCorpus) -> Diagnosis:
 def examine_paths(paths, tokens=None, batch_s=None) -> Diagnosis:
     """Examine manifests as the doctor does, in this process and with a model of one frame every 80 ms."""
     contents = read_contents(sources_of(paths))
-    vocabulary, findings = vocabulary_of(e for e in contents.entries if e.source.role == "train")
+    train = [source for source in contents.sources if source.role == "train"]
+    vocabulary, findings = vocabulary_of(contents.entries.columns_of(train))
     if tokens:
         vocabulary = Vocabulary(tokens)
     rules = LabelRules(vocabulary, frames_needed, lambda n: n // 1280, "a <model>", batch_s)
-    checkups = [check_recording(entry.utterance.audio_path) for entry in contents.entries]
+    checkups = Checkups.of([check_recording(entry.utterance.audio_path) for entry in contents.entries])
     return diagnose(contents, checkups, rules, findings)
 
 

@@ -102,7 +102,7 @@ def _refuse_labels_of_people(out: Path) -> None:
     if not out.exists():
         return
     scan = scan_manifest(out)
-    if scan.broken or any(utterance.labelled_by is None for utterance in scan.utterances.values()):
+    if scan.broken or not scan.utterances.columns.by_machine.all():
         raise UserError(
             f"--out {out}: expected a new manifest or one of `asr label`, received lines without "
             "`labelled_by`, such as labels of people; choose another name"
