@@ -11,6 +11,7 @@ from pathlib import Path
 
 from asr.base.config import Config
 from asr.base.errors import UserError
+from asr.base.system.cluster import Cluster
 from asr.base.system.shards import shards_of
 from asr.base.text.pinyin import mandarin_syllables
 from asr.base.vocabulary import Vocabulary
@@ -36,6 +37,7 @@ def examine(
     config_name: str = "",
     check_batches: bool = True,
     on_progress: OnProgress = ignore_progress,
+    cluster: Cluster | None = None,
 ) -> Diagnosis:
     """Return everything that is wrong with manifests, their recordings and their labels.
 
@@ -45,6 +47,7 @@ def examine(
         config_name: name of the configuration in the report.
         check_batches: whether utterances longer than `train.batch_s` are reported.
         on_progress: receives how many recordings are decoded.
+        cluster: decodes the recordings; None for the cores of this machine.
 
     Raises:
         UserError: there is no manifest, or one is given twice; broken manifests are findings, not errors.
@@ -52,7 +55,7 @@ def examine(
     contents = read_contents(sources_to_examine(manifests, config.data))
     vocabulary, findings = _vocabulary(contents, config)
     rules = _label_rules(config, vocabulary, config_name, check_batches)
-    checkups = check_entries(contents.entries, on_progress=on_progress)
+    checkups = check_entries(contents.entries, on_progress=on_progress, cluster=cluster)
     return diagnose(contents, checkups, rules, findings)
 
 

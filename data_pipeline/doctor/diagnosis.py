@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from asr.base.errors import UserError
+from asr.base.system.cluster import Cluster
 from asr.base.work import OnProgress, ignore_progress, reported
 from data_pipeline.doctor import comparisons, label_checks
 from data_pipeline.doctor.checkup import Checkup, audio_findings
@@ -130,13 +131,16 @@ def read_contents(sources: Sequence[Source]) -> Contents:
 
 
 def check_entries(
-    entries: Sequence[ManifestLine], num_workers: int | None = None, on_progress: OnProgress = ignore_progress
+    entries: Sequence[ManifestLine],
+    num_workers: int | None = None,
+    on_progress: OnProgress = ignore_progress,
+    cluster: Cluster | None = None,
 ) -> list[Checkup]:
-    """Decode and measure every recording on all cores, and return the checkup of each."""
+    """Decode and measure every recording on all cores or on a cluster, and return the checkup of each."""
     checkups = [Checkup()] * len(entries)
     paths = [entry.utterance.audio_path for entry in entries]
-    results = reported(check_recordings(paths, num_workers), "decoding", "files", on_progress, len(paths))
-    for index, one in results:
+    results = check_recordings(paths, num_workers, cluster=cluster)
+    for index, one in reported(results, "decoding", "files", on_progress, len(paths)):
         checkups[index] = one
     return checkups
 

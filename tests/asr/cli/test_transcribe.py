@@ -25,9 +25,10 @@ from asr.cli.main import main
 from asr.model.devices import Devices
 from asr.runs.run import Run
 from asr.transcription import recognizer
+from asr.transcription.file_recognizer import file_chunks
 from asr.transcription.files import write_list
 from asr.transcription.formats import format_transcript
-from asr.transcription.recognizer import Recognizer, file_chunks
+from asr.transcription.recognizer import Recognizer
 from asr.transcription.to_files import shards
 from asr.transcription.to_files.journal import Journal
 from multigpu.devices import short_name
