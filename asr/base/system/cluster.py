@@ -25,12 +25,13 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from asr.base.errors import UserError
-from asr.base.text.wording import listed
+from asr.base.text.wording import counted, listed
 from asr.base.version import __version__
 
 logger = logging.getLogger(__name__)
 
 ANSWER_S = 5.0  # in which a scheduler answers
+WAIT_S = 0.2
 LOOK_S = 5.0  # after which it is looked again how many workers there are
 AHEAD = 4  # chunks for each thread of the workers, so that none waits for the slowest
 MAX_LISTED = 3
@@ -51,7 +52,7 @@ class Cluster:
 
     def __init__(self, client: Any, address: str) -> None:
         self._client, self._address = client, address
-        self._num_threads, self._looked_s = 0, -LOOK_S
+        self._num_threads, self._looked_s = -1, -LOOK_S  # not counted yet
 
     @classmethod
     @contextlib.contextmanager
@@ -67,7 +68,10 @@ class Cluster:
         """
         with contextlib.closing(_client(address)) as client:
             cluster = cls(client, address)
-            cluster._wait_for_workers()
+            cluster._look()
+            while not cluster._num_threads:
+                time.sleep(WAIT_S)
+                cluster._look()
             cluster._refuse_other_versions()
             yield cluster
 
@@ -115,26 +119,22 @@ class Cluster:
                     f"{answer.worker}: does not find {path}, which is there on {socket.gethostname()}; every "
                     "worker needs the same files under the same paths, such as those of a network disk"
                 )
-        return [
-            result if path == _absolute(path) else _renamed(result, _absolute(path), path)
-            for path, result in zip(chunk.paths, answer.results, strict=True)
-        ]
+        return [_as_given(result, path) for path, result in zip(chunk.paths, answer.results, strict=True)]
 
     def _answer(self, chunk: _Chunk) -> _Answer:
-        from distributed import KilledWorker, wait
+        from distributed import KilledWorker
 
-        while True:
-            with contextlib.suppress(TimeoutError):
-                wait(chunk.future, timeout=LOOK_S)
-                break
-            self._wait_for_workers()
         try:
+            while not chunk.future.done():
+                with contextlib.suppress(TimeoutError):
+                    chunk.future.exception(timeout=LOOK_S)
+                    break
+                self._look()
             answer: _Answer = chunk.future.result()
         except KilledWorker as error:
             raise UserError(
-                f"{self._address}: {error.allowed_failures + 1} workers were lost one after the other, each "
-                f"by the work on {listed(chunk.paths, MAX_LISTED)}; their logs give the reason, such as too "
-                "little memory"
+                f"{self._address}: {_lost(error.allowed_failures + 1)} by the work on "
+                f"{listed(chunk.paths, MAX_LISTED)}; their logs give the reason, such as too little memory"
             ) from None
         except ModuleNotFoundError as error:
             raise UserError(f"{self._address}: a worker lacks a module ({error}); {SAME_VERSION}") from None
@@ -147,19 +147,13 @@ class Cluster:
             self._look()
         return AHEAD * max(1, self._num_threads)
 
-    def _wait_for_workers(self) -> None:
-        """Return once there is a worker, and log that there is none."""
-        self._look()
-        if self._num_threads:
-            return
-        logger.warning(
-            "%s: has no workers; waiting for one, which `dask worker %s` starts", self._address, self._address
-        )
-        while not self._num_threads:
-            time.sleep(0.2)
-            self._look()
-
     def _look(self) -> None:
+        """Count the workers' threads, and log it when there are no more.
+
+        Raises:
+            UserError: the scheduler has ended.
+        """
+        before = self._num_threads
         if self._client.status != "running":
             raise self._ended()
         try:
@@ -167,6 +161,9 @@ class Cluster:
         except (OSError, TimeoutError):
             raise self._ended() from None
         self._looked_s = time.monotonic()
+        if before and not self._num_threads:
+            waiting = "has no workers; waiting for one, which `dask worker %s` starts"
+            logger.warning(f"%s: {waiting}", self._address, self._address)
 
     def _refuse_other_versions(self) -> None:
         """Raise a UserError for a worker without this project, or with another version of it."""
@@ -234,6 +231,10 @@ def _call_there(version: str, call: bytes) -> _Answer:
     return _Answer(function(items), worker, [path for path in paths if not _is_there(path)])
 
 
+def _lost(number: int) -> str:
+    return f"{counted(number, 'worker')} {'was' if number == 1 else 'were'} lost"
+
+
 def _other_version(worker: str, received: str, expected: str) -> str:
     return f"{worker}: has Polyphone {received}, expected {expected}; {SAME_VERSION}"
 
@@ -257,18 +258,22 @@ def _is_there(path: str) -> bool:
     return any(name and os.path.exists(name) for name in (path, path.rpartition("@")[0]))  # noqa: PTH110
 
 
-def _renamed(result: Any, there: str, here: str) -> Any:
-    """Return a result in which a file has the name that it was given here."""
-    if isinstance(result, UserError):
-        return UserError(str(result).replace(there, here))
+def _as_given(result: Any, path: str) -> Any:
+    """Return a worker's result for a file in which the file has the name that it was given here."""
+    there, folder = _absolute(path), _absolute("")
+    if path == there:
+        return result
     if isinstance(result, list):
-        return [_renamed(one, there, here) for one in result]
+        return [_as_given(one, path) for one in result]
+
+    def rename(text: str) -> str:
+        renamed = text.replace(there, path)
+        return renamed if folder == "/" else renamed.replace(folder, "")  # such as a proposed file beside it
+
+    if isinstance(result, UserError):
+        return UserError(rename(str(result)))
     if not dataclasses.is_dataclass(result) or isinstance(result, type):
         return result
-    texts = {field.name: getattr(result, field.name) for field in dataclasses.fields(result)}
-    changed = {
-        name: text.replace(there, here)
-        for name, text in texts.items()
-        if isinstance(text, str) and there in text
-    }
-    return dataclasses.replace(result, **changed) if changed else result
+    values = {field.name: getattr(result, field.name) for field in dataclasses.fields(result)}
+    texts = {name: rename(value) for name, value in values.items() if isinstance(value, str)}
+    return dataclasses.replace(result, **texts)
