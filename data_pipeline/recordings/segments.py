@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
+import socket
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -22,6 +23,7 @@ from data_pipeline.work import Threads, in_parallel
 END_TOLERANCE_S = 0.1  # because times in lists are rounded
 MAX_NAME_BYTES = 150
 MAX_IN_MEMORY = 4  # long recordings
+SHARED_FOLDER = "choose an output folder that all workers share, such as one on a network disk"
 BLOCK_S = 30.0  # of a long recording, read at once
 
 
@@ -48,7 +50,11 @@ def cut_segments(
         return
     folder.mkdir(parents=True, exist_ok=True)
     files = [_LongRecording(path, tuple(of_file)) for path, of_file in segments.items()]
-    cut = functools.partial(_cut_file, folder=folder.absolute() if cluster else folder)
+    cut = (
+        functools.partial(_cut_there, folder=folder.absolute())
+        if cluster
+        else functools.partial(_cut_file, folder=folder)
+    )
     results = in_parallel(
         cut, files, "cutting long recordings", 1, on_progress, cluster or Threads(max_threads=MAX_IN_MEMORY)
     )
@@ -75,11 +81,15 @@ def _as_seen_here(segment: Recording, folder: Path) -> Recording:
     """
     path = folder / Path(segment.audio_path).name
     if not path.exists():
-        raise UserError(
-            f"{path}: was written by a worker, but is not there; choose an output folder that all workers "
-            "share, such as one on a network disk"
-        )
+        raise UserError(f"{path}: was written by a worker, but is not there; {SHARED_FOLDER}")
     return dataclasses.replace(segment, audio_path=str(path))
+
+
+def _cut_there(recording: _LongRecording, folder: Path) -> list[Recording | LeftOut]:
+    """Cut a file on a worker of a cluster."""
+    if not folder.is_dir():
+        raise UserError(f"worker on {socket.gethostname()}: does not find {folder}; {SHARED_FOLDER}")
+    return _cut_file(recording, folder)
 
 
 def _cut_file(recording: _LongRecording, folder: Path) -> list[Recording | LeftOut]:

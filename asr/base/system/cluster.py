@@ -35,6 +35,13 @@ WAIT_S = 0.2
 LOOK_S = 5.0  # after which it is looked again how many workers there are
 AHEAD = 4  # chunks for each thread of the workers, so that none waits for the slowest
 MAX_LISTED = 3
+DASK_LOGGERS = (
+    "distributed",
+    "distributed.client",
+    "distributed.core",
+    "distributed.comm",
+    "distributed.batched",
+)
 # a worker evaluates it without this project, or with another version of it
 VERSION_THERE = "__import__('asr.base.version', fromlist=['*']).__version__"
 
@@ -208,7 +215,8 @@ def _client(address: str) -> Any:
             "`cluster` needs the package distributed, which is not installed; "
             "pip install 'polyphone[cluster]'"
         ) from None
-    logging.getLogger("distributed").setLevel(logging.CRITICAL)  # what matters is an error of ours
+    for part in DASK_LOGGERS:
+        logging.getLogger(part).setLevel(logging.CRITICAL)  # what matters is a line or an error of ours
     source = {"scheduler_file": address} if Path(address).is_file() else {"address": address}
     try:
         return Client(**source, timeout=ANSWER_S, set_as_default=False)
