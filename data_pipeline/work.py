@@ -10,7 +10,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import NamedTuple, TypeVar, cast
 
-from asr.base.system.cluster import Cluster
+from asr.base.cluster import Cluster
 from asr.base.work import OnProgress, Work, ignore_progress
 
 Item = TypeVar("Item")

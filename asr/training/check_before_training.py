@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from asr.base.cluster import Cluster
 from asr.base.config import Config
 from asr.base.errors import UserError
-from asr.base.system.cluster import Cluster
 from asr.base.system.shards import shards_of
 from asr.base.text.pinyin import mandarin_syllables
 from asr.base.vocabulary import Vocabulary

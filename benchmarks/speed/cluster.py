@@ -19,7 +19,7 @@ import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from asr.base.system.cluster import Cluster
+from asr.base.cluster import Cluster
 from benchmarks.common import compare, show
 from data_pipeline.doctor.checkup import Checkup
 from data_pipeline.doctor.workers import check_recordings

@@ -32,8 +32,8 @@ from asr.audio.recording import (
     refuse_pipe,
     stored_bytes,
 )
+from asr.base.cluster import Cluster
 from asr.base.errors import UserError
-from asr.base.system.cluster import Cluster
 from asr.base.system.files import is_utf8
 from asr.base.system.lock import exclusive_lock
 from asr.base.system.shards import single_file

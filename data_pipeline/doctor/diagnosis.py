@@ -7,8 +7,8 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from asr.base.cluster import Cluster
 from asr.base.errors import UserError
-from asr.base.system.cluster import Cluster
 from asr.base.work import OnProgress, ignore_progress, reported
 from data_pipeline.doctor import comparisons, label_checks
 from data_pipeline.doctor.checkup import Checkup, audio_findings

@@ -14,8 +14,8 @@ from collections.abc import Iterator, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from asr.base.cluster import Cluster
 from asr.base.system.child_process import ChildEndedError, ChildProcess, Inbox
-from asr.base.system.cluster import Cluster
 from data_pipeline.doctor.checkup import Checkup, check_recording
 from data_pipeline.work import available_cores
 

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES, audio_duration_s, refuse_pipe
+from asr.base.cluster import Cluster
 from asr.base.errors import UserError
-from asr.base.system.cluster import Cluster
 from asr.base.system.files import cannot_write, is_utf8
 from asr.base.system.lock import exclusive_lock
 from asr.base.system.paths import path_on_disk

@@ -14,8 +14,8 @@ from pathlib import Path
 import numpy as np
 
 from asr.audio.recording import SAMPLE_RATE_HZ, Waveform, audio_blocks, read_audio, write_wav
+from asr.base.cluster import Cluster
 from asr.base.errors import UserError
-from asr.base.system.cluster import Cluster
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.types import LeftOut, Recording
 from data_pipeline.work import Threads, in_parallel

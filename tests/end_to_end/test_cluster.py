@@ -12,7 +12,7 @@ import soundfile
 from helpers.corpora.defects import SmallCorpus, noise
 from helpers.dask_cluster import dask_cluster
 
-from asr.base.system.cluster import Cluster
+from asr.base.cluster import Cluster
 from asr.base.types import Utterance
 from asr.cli.main import main
 from asr.transcription import file_recognizer

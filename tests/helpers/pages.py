@@ -31,7 +31,7 @@ ENGLISH = [
     *(
         f"docs/guides/{name}.md"
         for name in (
-            *("runs", "corpora", "recipes", "labels", "augmentation"),
+            *("runs", "corpora", "cluster", "recipes", "labels", "augmentation"),
             *("networks", "methods", "asrt", "faq"),
         )
     ),

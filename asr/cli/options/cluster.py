@@ -6,7 +6,7 @@ import argparse
 import contextlib
 from contextlib import AbstractContextManager
 
-from asr.base.system.cluster import Cluster
+from asr.base.cluster import Cluster
 
 
 def add_cluster_argument(parser: argparse.ArgumentParser, work: str) -> None:

@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from asr.base.cluster import Cluster
 from asr.base.errors import UserError
-from asr.base.system.cluster import Cluster
 from asr.base.work import OnProgress, Work, ignore_progress
 from asr.runs.run import Run
 from asr.transcription.decoder_choice import DecoderChoice

@@ -21,8 +21,8 @@ from helpers.dask_cluster import (
 )
 
 from asr.audio.recording import audio_duration_s
+from asr.base.cluster import Cluster
 from asr.base.errors import UserError
-from asr.base.system.cluster import Cluster
 from asr.base.version import __version__
 from data_pipeline.work import in_parallel
 
