@@ -129,6 +129,16 @@ def test_transcripts_on_the_terminal_and_subtitles_equal_those_of_one_machine(
     assert len(subtitles[0]) == NUM_FILES
 
 
+def test_decoder_of_relative_files_equals_that_of_one_machine(trained_run, folder, running):
+    Path("words.txt").write_text("ni3 hao3\n")
+    Path("text.txt").write_text("我们去医院\n你好\n我很好\n" * 20)
+    assert main(["lm", "train", "text.txt", "--out", "lm"]) == 0
+    options = ["--hot-words", "words.txt", "--lm", "lm", "--hanzi", "lm", "--n-best", "3"]
+    here = transcribe(trained_run, folder, "here.jsonl", *options)
+    assert transcribe(trained_run, folder, "there.jsonl", *options, "--cluster", running.address) == here
+    assert json.loads(here.splitlines()[0])["alternatives"]
+
+
 def test_a_program_transcribes_on_a_cluster(trained_run, folder, running):
     here = transcribe(trained_run, folder, "here.jsonl")
     with Cluster.connect(running.address) as cluster:

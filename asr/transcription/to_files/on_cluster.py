@@ -80,13 +80,8 @@ class ClusterRecognizer:
         choice = choice or DecoderChoice(opened.decoder_settings())
         origin = Recognizer.of_choice(opened, choice, on_progress=on_progress).origin
         assert origin is not None
-        settings, hanzi_model = choice.settings, choice.hanzi_model
-        if settings.language_model:
-            settings = dataclasses.replace(settings, language_model=_absolute(settings.language_model))
-        there = dataclasses.replace(
-            choice, settings=settings, hanzi_model=Path(_absolute(hanzi_model)) if hanzi_model else None
-        )
-        return cls(cluster, ModelThere(_absolute(run), there, model_digest(origin.files)), origin)
+        there = ModelThere(_absolute(run), _with_absolute_paths(choice), model_digest(origin.files))
+        return cls(cluster, there, origin)
 
     def transcribe_chunks(
         self, chunks: Sequence[Sequence[Path]], on_progress: OnProgress
@@ -103,6 +98,21 @@ class ClusterRecognizer:
                 yield of_chunk
                 num_done += len(of_chunk)
                 on_progress(Work("transcribing", num_done, total, "recordings"))
+
+
+def _with_absolute_paths(choice: DecoderChoice) -> DecoderChoice:
+    """Return a choice without what it has loaded, for workers, which have another working directory."""
+    settings, hot_words, hanzi_model = choice.settings, choice.hot_words, choice.hanzi_model
+    if settings.language_model:
+        settings = dataclasses.replace(settings, language_model=_absolute(settings.language_model))
+    if hot_words and hot_words.path:
+        hot_words = dataclasses.replace(hot_words, path=hot_words.path.absolute())
+    return dataclasses.replace(
+        choice,
+        settings=settings,
+        hot_words=hot_words,
+        hanzi_model=hanzi_model and hanzi_model.absolute(),
+    )
 
 
 def _absolute(path: str | Path) -> str:

@@ -106,13 +106,11 @@ def test_scheduler_that_does_not_answer_is_an_error_at_once():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
-    begin_s = time.monotonic()
     with (
         pytest.raises(UserError, match=rf"{address}.*no scheduler answers.*dask scheduler"),
         Cluster.connect(address),
     ):
         pass
-    assert time.monotonic() - begin_s < 60  # Dask itself would wait longer
 
 
 @pytest.mark.parametrize("address", ["", "nonsense", "smoke://here", "missing.json"])
