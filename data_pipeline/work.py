@@ -1,13 +1,16 @@
-"""Process many items on all cores, a few items ahead, with progress reports."""
+"""Process many items on all cores or on a cluster, a few items ahead, with progress reports."""
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar, cast
+from typing import NamedTuple, TypeVar, cast
 
+from asr.base.cluster import Cluster
 from asr.base.work import OnProgress, Work, ignore_progress
 
 Item = TypeVar("Item")
@@ -34,43 +37,66 @@ def one_ahead(items: Iterable[Item]) -> Iterator[Item]:
             yield cast(Item, item)
 
 
-def in_threads(
+class Threads(NamedTuple):
+    """Threads of this process.
+
+    Attributes:
+        max_threads: for items that need much memory; None for one thread per core.
+    """
+
+    max_threads: int | None = None
+
+    def results(
+        self, function: Callable[[Sequence[Item]], Sequence[Result]], chunks: Iterable[Sequence[Item]]
+    ) -> Generator[Sequence[Result], None, None]:
+        """Yield the results of each chunk of items, in order; only a few chunks are computed ahead."""
+        num_threads = min(available_cores(), self.max_threads or available_cores())
+        pending: deque[Future[Sequence[Result]]] = deque()
+        source = iter(chunks)
+        with ThreadPoolExecutor(num_threads) as pool:
+            try:
+                while True:
+                    while len(pending) < 2 * num_threads and (chunk := next(source, None)) is not None:
+                        pending.append(pool.submit(function, chunk))
+                    if not pending:
+                        return
+                    yield pending.popleft().result()
+            finally:
+                pool.shutdown(wait=False, cancel_futures=True)  # do not wait for it when interrupted
+
+
+THREADS = Threads()
+
+
+def in_parallel(
     function: Callable[[Item], Result],
     items: Sequence[Item],
     task: str,
     at_once: int = AT_ONCE,
-    max_threads: int | None = None,
     on_progress: OnProgress = ignore_progress,
+    workers: Threads | Cluster = THREADS,
 ) -> Iterator[Result]:
-    """Yield the function's result for each item, in order, computed in threads.
+    """Yield the function's result for each item, in order, computed in threads or on a cluster.
 
     Args:
-        function: called in any thread; it should release the interpreter lock.
+        function: called in any thread; it should release the interpreter lock. A cluster needs one of a
+            module, or a `functools.partial` of such a one, and items that `Cluster.results` takes.
         items: only a few are processed ahead of the results taken.
         task: its name in progress reports.
         at_once: items that a thread processes before it reports.
-        max_threads: for items that need much memory; None for one thread per core.
         on_progress: called in the thread that takes the results.
+        workers: what computes the results.
     """
-
-    def process_chunk(begin: int) -> list[Result]:
-        return [function(item) for item in items[begin : begin + at_once]]
-
-    num_threads = min(available_cores(), max_threads or available_cores())
-    pending: deque[Future[list[Result]]] = deque()
-    begins = iter(range(0, len(items), at_once))
+    of_chunk = functools.partial(_results_of, function)
+    chunks = (items[begin : begin + at_once] for begin in range(0, len(items), at_once))
     num_done = 0
     on_progress(Work(task, num_done, len(items), "clips"))
-    with ThreadPoolExecutor(num_threads) as pool:
-        try:
-            while True:
-                while len(pending) < 2 * num_threads and (begin := next(begins, None)) is not None:
-                    pending.append(pool.submit(process_chunk, begin))
-                if not pending:
-                    return
-                results = pending.popleft().result()
-                num_done += len(results)
-                on_progress(Work(task, num_done, len(items), "clips"))
-                yield from results
-        finally:
-            pool.shutdown(wait=False, cancel_futures=True)  # do not wait for it when interrupted
+    with contextlib.closing(workers.results(of_chunk, chunks)) as all_results:
+        for results in all_results:
+            num_done += len(results)
+            on_progress(Work(task, num_done, len(items), "clips"))
+            yield from results
+
+
+def _results_of(function: Callable[[Item], Result], items: Sequence[Item]) -> list[Result]:
+    return [function(item) for item in items]

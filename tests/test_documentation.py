@@ -57,6 +57,10 @@ NOT_RUN = {
     "tensorboard": "serves until it is stopped",
     "asr serve": "serves until it is stopped; tests/asr/cli/test_serve.py does this",
     "asr transcribe runs/demo recordings/ --out all.jsonl --shard $SLURM": "needs Slurm",
+    "dask scheduler": "serves until it is stopped; tests/end_to_end/test_cluster.py starts one",
+    "dask worker": "serves until it is stopped; tests/end_to_end/test_cluster.py starts some",
+    "asr doctor data/mine/train.jsonl --cluster": "needs a cluster; test_cluster.py has one",
+    "asr transcribe runs/demo recordings/ --out all.jsonl --cluster": "needs a cluster, as above",
     "asr prepare folder recordings data/mixed": "needs Latin words; tests/end_to_end/test_mixed.py has some",
     "asr lm train text.txt --units mixed": "needs a run of mixed units; test_mixed.py has one",
     "asr transcribe runs/mine a.wav --lm lm-mixed": "needs a run of mixed units; test_mixed.py has one",
@@ -492,6 +496,8 @@ def steps():
         if block.language == "toml" and re.match(r"# [\w-]+\.toml\n", block.text):
             found.setdefault(("toml", block.text), block)
         elif block.language == "python" and block.page != "CONTRIBUTING.md":  # see test_contributing.py
+            if "head-node" in block.text:  # needs a cluster; tests/end_to_end/test_cluster.py has one
+                continue
             found.setdefault(("python", block.text), block)
         for command in pages.commands(block):
             if not reason_not_to_run(command):

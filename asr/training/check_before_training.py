@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from asr.base.cluster import Cluster
 from asr.base.config import Config
 from asr.base.errors import UserError
 from asr.base.system.shards import shards_of
@@ -39,6 +40,7 @@ def examine(
     config_name: str = "",
     check_batches: bool = True,
     on_progress: OnProgress = ignore_progress,
+    cluster: Cluster | None = None,
 ) -> Diagnosis:
     """Return everything that is wrong with manifests, their recordings and their labels.
 
@@ -48,6 +50,7 @@ def examine(
         config_name: name of the configuration in the report.
         check_batches: whether utterances longer than `train.batch_s` are reported.
         on_progress: receives how many recordings are decoded.
+        cluster: decodes the recordings; None for the cores of this machine.
 
     Raises:
         UserError: there is no manifest, one is given twice, or `augment.piece_sampling` is set for labels
@@ -58,7 +61,7 @@ def examine(
     if vocabulary is not None:
         PieceSampler.of(config.augment, vocabulary)
     rules = _label_rules(config, vocabulary, config_name, check_batches)
-    checkups = check_entries(contents.entries, on_progress=on_progress)
+    checkups = check_entries(contents.entries, on_progress=on_progress, cluster=cluster)
     return diagnose(contents, checkups, rules, findings)
 
 

@@ -16,7 +16,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -36,12 +36,13 @@ from asr.model.devices import (
     runs_on_the_cpu,
     start_model_devices,
 )
-from asr.model.runner import BATCH_SAMPLES, BYTES_AT_ONCE, FILES_AT_ONCE, ModelRunner, RunClip
+from asr.model.runner import BATCH_SAMPLES, ModelRunner, RunClip
 from asr.runs.checkpoint import DamagedCheckpointError, load_decoding_weights
 from asr.runs.inference_graph import InferenceGraph
 from asr.runs.run import Run
 from asr.transcription.decoder import Decoder
 from asr.transcription.decoder_choice import DecoderChoice
+from asr.transcription.file_recognizer import LoadedFrom, transcribe_files
 from asr.transcription.files import STANDARD_INPUT
 from asr.transcription.long_audio import LongAudioRecognizer
 from asr.transcription.stream import Stream
@@ -55,15 +56,8 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 
-class LoadedFrom(NamedTuple):
-    """Identifies what a recognizer was loaded from, to detect that another one differs."""
-
-    files: tuple[Path, ...]  # of the model and the decoder
-    decoder: str  # its settings
-
-
 class Recognizer:
-    """Transcribes audio with a trained model.
+    """Transcribes audio with a trained model; a `FileRecognizer`.
 
     Args:
         runner: the model on its devices.
@@ -193,6 +187,11 @@ class Recognizer:
         return cls(runner, vocabulary, choice.decoder(vocabulary, runner.model.frame_s, on_progress), origin)
 
     @property
+    def num_devices(self) -> int:
+        """Return the number of devices that share the files of a chunk."""
+        return self.runner.num_devices
+
+    @property
     def model(self) -> AcousticModel:
         """Return the acoustic model of `trained`, on one device or several."""
         return self.trained_runner.model
@@ -228,10 +227,25 @@ class Recognizer:
 
         Args:
             paths: of the files; `-` for standard input.
-            on_progress: see `transcribed_chunks`.
+            on_progress: see `FileRecognizer.transcribe_chunks`.
         """
-        chunks = file_chunks(paths, self.runner.num_devices)
-        return itertools.chain.from_iterable(transcribed_chunks(self, chunks, on_progress))
+        return transcribe_files(self, paths, on_progress)
+
+    def transcribe_chunks(
+        self, chunks: Sequence[Sequence[Path]], on_progress: OnProgress
+    ) -> Iterator[Sequence[Transcript | UserError]]:
+        """Yield the transcripts of the files of each chunk; see `FileRecognizer`."""
+        report = _Report(sum(map(len, chunks)), on_progress)
+        if chunks:
+            report.done(0)
+        with ThreadPoolExecutor(os.cpu_count()) as pool:
+            opening: Iterator[Opened | UserError] = iter(())
+            for chunk, following in itertools.pairwise([[], *chunks, []]):
+                opened = list(opening)
+                opening = pool.map(self._opened_or_error, following)  # while this chunk is transcribed
+                if chunk:
+                    yield self._transcribe_opened([str(path) for path in chunk], opened, report)
+                    report.done(len(chunk))
 
     def stream(self, run_clip: RunClip | None = None) -> Stream:
         """Start to transcribe a stream.
@@ -319,47 +333,6 @@ class Recognizer:
         return self.runner.compiled(self.decoder.search.reduce)
 
 
-def transcribed_chunks(
-    recognizer: Recognizer, chunks: Sequence[Sequence[Path]], on_progress: OnProgress
-) -> Iterator[list[Transcript | UserError]]:
-    """Yield the transcripts of the files of each chunk, or the errors of files that cannot be read.
-
-    The last digits of scores depend on what shares a batch, so only the same chunk gives the same scores.
-
-    Args:
-        recognizer: of the files.
-        chunks: see `file_chunks`.
-        on_progress: receives how many recordings are done, beginning with 0; a chunk counts when the next one
-            is requested. The note is how much of a long recording has been read.
-    """
-    report = _Report(sum(map(len, chunks)), on_progress)
-    if chunks:
-        report.done(0)
-    with ThreadPoolExecutor(os.cpu_count()) as pool:
-        opening: Iterator[Opened | UserError] = iter(())
-        for chunk, following in itertools.pairwise([[], *chunks, []]):
-            opened = list(opening)
-            opening = pool.map(recognizer._opened_or_error, following)  # while this chunk is transcribed
-            if chunk:
-                yield recognizer._transcribe_opened([str(path) for path in chunk], opened, report)
-                report.done(len(chunk))
-
-
-def file_chunks(paths: Sequence[Path], num_devices: int) -> list[list[Path]]:
-    """Split files into chunks to read together, limited in number and in bytes."""
-    max_files, max_bytes = FILES_AT_ONCE * num_devices, BYTES_AT_ONCE * num_devices
-    chunks: list[list[Path]] = []
-    num_bytes = 0
-    for path in paths:
-        size = _size_bytes(path)
-        if not chunks or len(chunks[-1]) == max_files or num_bytes + size > max_bytes:
-            chunks.append([])
-            num_bytes = 0
-        chunks[-1].append(path)
-        num_bytes += size
-    return chunks
-
-
 class _Report:
     """Reports the progress of a transcription; only its methods change its state."""
 
@@ -423,10 +396,3 @@ def _chosen_model(run: Run, vocabulary: Vocabulary) -> tuple[AcousticModel, Path
             "or train again with a lower train.learning_rate"
         )
     return model, path
-
-
-def _size_bytes(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except (OSError, ValueError):
-        return 0  # reading the file reports why

@@ -31,7 +31,7 @@ from asr.base.system.files import read_lines
 from asr.base.system.shards import has_manifest, shards_of
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.layout import files_below
-from data_pipeline.work import in_threads
+from data_pipeline.work import in_parallel
 
 CACHE_BYTES = 256 << 20
 PIECE_S = 60.0  # length of the pieces in which a long recording is drawn from and kept in memory
@@ -151,7 +151,7 @@ def check_sounds(
             return duration_s
         return f"{path}: expected at least 25 ms of audio, received {duration_s * 1000:.1f} ms; leave it out"
 
-    checked = list(in_threads(check, paths, key, at_once=1, on_progress=on_progress))
+    checked = list(in_parallel(check, paths, key, at_once=1, on_progress=on_progress))
     broken = [result for result in checked if isinstance(result, str)]
     if broken:
         more = f" ({len(broken) - 1} more of {len(paths)} files are broken)" * (len(broken) > 1)

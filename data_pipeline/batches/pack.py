@@ -34,6 +34,7 @@ from asr.audio.recording import (
     refuse_pipe,
     stored_bytes,
 )
+from asr.base.cluster import Cluster
 from asr.base.errors import UserError
 from asr.base.system.files import is_utf8
 from asr.base.system.lock import exclusive_lock
@@ -51,7 +52,7 @@ from data_pipeline.manifests.left_out import write_left_out
 from data_pipeline.manifests.manifest import read_manifest, write_manifest
 from data_pipeline.manifests.utterances import Utterances, UtterancesById
 from data_pipeline.types import UNREADABLE_AUDIO, LeftOut
-from data_pipeline.work import in_threads
+from data_pipeline.work import THREADS, Threads, in_parallel
 
 SHARD_BYTES = 512 << 20
 AT_ONCE = 16  # recordings that a thread holds in memory
@@ -88,6 +89,7 @@ def pack_manifest(
     shard_bytes: int = SHARD_BYTES,
     on_progress: OnProgress = ignore_progress,
     kind: PackFormat = "tfrecord",
+    cluster: Cluster | None = None,
 ) -> Packed:
     """Pack the recordings of one manifest.
 
@@ -97,6 +99,7 @@ def pack_manifest(
         shard_bytes: size at which a file is closed and the next one begun.
         on_progress: receives how many recordings are packed.
         kind: format of the files.
+        cluster: reads the recordings, which this process writes; None for this machine.
 
     Raises:
         UserError: other utterances are packed there under this name, or the folder is not writable.
@@ -111,7 +114,7 @@ def pack_manifest(
         if target.exists():
             return _packed_before(target, utterances, kind)
         shards = _Shards(folder, target.name, kind, shard_bytes)
-        return _pack(utterances, manifest, target, shards, on_progress)
+        return _pack(utterances, manifest, target, shards, on_progress, cluster or THREADS)
 
 
 def _packed_before(target: Path, utterances: Utterances, kind: PackFormat) -> Packed:
@@ -141,6 +144,7 @@ def _pack(
     target: Path,
     shards: _Shards,
     on_progress: OnProgress,
+    workers: Threads | Cluster,
 ) -> Packed:
     # batches hold clips of similar length, so clips that are read together are stored together
     places = shards.finished_before(utterances)
@@ -149,7 +153,7 @@ def _pack(
     by_length = utterances.take(indices)
     left_out: list[LeftOut] = []
     with shards:
-        files = in_threads(_as_file, by_length, f"packing {target.stem}", AT_ONCE, on_progress=on_progress)
+        files = in_parallel(_as_file, by_length, f"packing {target.stem}", AT_ONCE, on_progress, workers)
         for index, utterance, file in zip(indices, by_length, files, strict=True):
             if isinstance(file, LeftOut):
                 left_out.append(file)

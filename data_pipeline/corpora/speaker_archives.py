@@ -14,7 +14,7 @@ from data_pipeline.corpora.matching import Clip, lines_of_table, match, require_
 from data_pipeline.download.archives import unpack_into
 from data_pipeline.manifests.left_out import Partition, partition
 from data_pipeline.types import SPLITS, CorpusReading, LeftOut
-from data_pipeline.work import in_threads
+from data_pipeline.work import in_parallel
 
 AUDIO = ".wav"
 ARCHIVE = ".tar.gz"
@@ -96,7 +96,7 @@ def _unpack_all(homes: dict[Path, Path], on_progress: OnProgress) -> list[LeftOu
     if not missing:
         return []
     # zlib releases the interpreter lock while it works
-    results = in_threads(
+    results = in_parallel(
         lambda pair: _unpack(*pair), missing, "unpacking speakers", at_once=1, on_progress=on_progress
     )
     return [result for result in results if result]

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from asr.base.cluster import Cluster
 from asr.base.work import OnProgress, ignore_progress, reported
 from data_pipeline.doctor import comparisons, label_checks
 from data_pipeline.doctor.checkup import Checkups, audio_findings
@@ -97,13 +98,16 @@ class Diagnosis:
 
 
 def check_entries(
-    entries: Entries, num_workers: int | None = None, on_progress: OnProgress = ignore_progress
+    entries: Entries,
+    num_workers: int | None = None,
+    on_progress: OnProgress = ignore_progress,
+    cluster: Cluster | None = None,
 ) -> Checkups:
-    """Decode and measure every recording on all cores, and return the checkup of each."""
+    """Decode and measure every recording on all cores or on a cluster, and return the checkup of each."""
     checkups = Checkups(len(entries))
     paths = AudioPaths(entries.utterances)
-    results = reported(check_recordings(paths, num_workers), "decoding", "files", on_progress, len(paths))
-    for index, one in results:
+    results = check_recordings(paths, num_workers, cluster=cluster)
+    for index, one in reported(results, "decoding", "files", on_progress, len(paths)):
         checkups[index] = one
     return checkups
 

@@ -24,7 +24,7 @@ from asr.base.work import OnProgress, Work, ignore_progress
 from data_pipeline.doctor.checked_files import CheckedFiles, checked_files, file_state
 from data_pipeline.manifests.utterances import some_of
 from data_pipeline.text.sentences import sentence_key
-from data_pipeline.work import in_threads
+from data_pipeline.work import in_parallel
 
 logger = logging.getLogger(__name__)
 
@@ -141,7 +141,7 @@ def _check_all(
     unstated: collections.Counter[str] = collections.Counter()
     with checked_files(manifest) as files:
         check = functools.partial(_check, files=files)
-        for checked in in_threads(check, utterances, "checking audio", on_progress=on_progress):
+        for checked in in_parallel(check, utterances, "checking audio", on_progress=on_progress):
             unstated.update([checked.unstated] * bool(checked.unstated))
             yield checked
     for container, number in unstated.items():
@@ -171,7 +171,7 @@ def _check_with_others(
             if len(files) >= len(utterances):
                 return
             check = functools.partial(_check, files=files)
-            for _ in in_threads(check, utterances[first:last], "checking audio", on_progress=report):
+            for _ in in_parallel(check, utterances[first:last], "checking audio", on_progress=report):
                 pass
         num_done += last - first
 

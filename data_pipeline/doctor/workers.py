@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import itertools
 import math
 import os
+import threading
 import time
 from collections import deque
 from collections.abc import Iterator, Sequence
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from asr.base.cluster import Cluster
 from asr.base.system.child_process import ChildEndedError, ChildProcess, Inbox
 from data_pipeline.doctor.checkup import Checkup, check_recording
 from data_pipeline.work import available_cores
 
 LIMIT_S = 30.0  # for one file; the longest file takes a few seconds
+FILES_OF_A_TASK = 128  # of a cluster, for which a task costs some milliseconds
 FILES_AT_ONCE = 64  # sent in one message, because a message costs as much as a file
 REPORT_EVERY_S = 0.1
 
 
 def check_recordings(
-    paths: Sequence[str], num_workers: int | None = None, limit_s: float = LIMIT_S
+    paths: Sequence[str],
+    num_workers: int | None = None,
+    limit_s: float = LIMIT_S,
+    cluster: Cluster | None = None,
 ) -> Iterator[tuple[int, Checkup]]:
     """Check recordings in parallel; yield the index and the checkup of each as it is done.
 
@@ -32,23 +40,58 @@ def check_recordings(
         paths: paths of the recordings.
         num_workers: number of processes; by default the number of cores.
         limit_s: time limit of one file in seconds.
+        cluster: whose workers check the recordings, each thread of them in a process of its own; None for
+            processes of this machine.
     """
-    waiting = enumerate(paths)
+    if cluster:
+        chunks = (paths[begin : begin + FILES_OF_A_TASK] for begin in range(0, len(paths), FILES_OF_A_TASK))
+        results = cluster.results(functools.partial(_checked_there, limit_s=limit_s), chunks)
+        yield from enumerate(itertools.chain.from_iterable(results))
+        return
     num_chunks = -(-len(paths) // FILES_AT_ONCE)
-    inbox: Inbox = SimpleQueue()
-    workers = [_Worker(limit_s, inbox) for _ in range(min(num_workers or available_cores(), num_chunks))]
-    try:
-        while busy := [worker for worker in workers if worker.todo or worker.take(waiting)]:
-            answers = _answers(inbox, min(1.0, limit_s))
+    with contextlib.closing(_Workers(min(num_workers or available_cores(), num_chunks), limit_s)) as workers:
+        yield from workers.check(paths)
+
+
+class _Workers:
+    """Processes that check recordings."""
+
+    def __init__(self, number: int, limit_s: float) -> None:
+        self._inbox: Inbox = SimpleQueue()
+        self._limit_s = limit_s
+        self._workers = [_Worker(limit_s, self._inbox) for _ in range(number)]
+
+    def check(self, paths: Sequence[str]) -> Iterator[tuple[int, Checkup]]:
+        """Yield the index and the checkup of each recording as it is done."""
+        waiting = enumerate(paths)
+        while busy := [worker for worker in self._workers if worker.todo or worker.take(waiting)]:
+            answers = _answers(self._inbox, min(1.0, self._limit_s))
             stuck = [worker for worker in busy if worker.child not in answers and worker.is_stuck()]
             for worker in busy:
                 for answer in answers.get(worker.child, ()):
                     yield from worker.receive(answer)
             for worker in stuck:
-                yield from worker.replace(f"the decoder did not end within {limit_s:g} s")
-    finally:
-        for worker in workers:
+                yield from worker.replace(f"the decoder did not end within {self._limit_s:g} s")
+
+    def close(self) -> None:
+        """End the processes."""
+        for worker in self._workers:
             worker.child.kill()
+
+
+_of_this_thread = threading.local()
+
+
+def _checked_there(paths: Sequence[str], limit_s: float) -> list[Checkup]:
+    """Return the checkup of each recording, on a cluster's worker, whose process stays for the next call."""
+    if getattr(_of_this_thread, "limit_s", None) != limit_s:
+        _of_this_thread.workers, _of_this_thread.limit_s = _Workers(1, limit_s), limit_s
+    try:
+        checkups = dict(_of_this_thread.workers.check(paths))
+    except BaseException:
+        _of_this_thread.limit_s = None  # what it has not answered is not mistaken for the next answers
+        raise
+    return [checkups[index] for index in range(len(paths))]
 
 
 def _answers(inbox: Inbox, timeout_s: float) -> dict[ChildProcess, list[Any]]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES, audio_duration_s, refuse_pipe
+from asr.base.cluster import Cluster
 from asr.base.errors import UserError
 from asr.base.system.files import cannot_write, is_utf8
 from asr.base.system.lock import exclusive_lock
@@ -45,7 +46,7 @@ from data_pipeline.preparation.several_sources import read_sources
 from data_pipeline.preparation.splitting import complete_splits
 from data_pipeline.recordings.segments import cut_segments
 from data_pipeline.types import NO_SUCH_AUDIO, UNREADABLE_AUDIO, Corpus, LeftOut, Recording
-from data_pipeline.work import in_threads
+from data_pipeline.work import THREADS, in_parallel
 
 CANTONESE = ("zh-HK", "yue")
 CITATION = ReadingOptions()
@@ -61,6 +62,7 @@ def prepare_corpus(
     reading: ReadingOptions = CITATION,
     again: bool = False,
     on_progress: OnProgress = ignore_progress,
+    cluster: Cluster | None = None,
 ) -> PreparedCorpus:
     """Write a manifest for each split of a corpus, unless they exist already.
 
@@ -75,6 +77,7 @@ def prepare_corpus(
         reading: how syllables are made from text.
         again: prepare even if that was done before.
         on_progress: receives the progress of reading, labelling and measuring.
+        cluster: cuts long recordings and reads headers; None for this machine.
 
     Raises:
         UserError: the corpus or the source does not exist, the source has nothing usable, something else was
@@ -87,7 +90,8 @@ def prepare_corpus(
     labeller = Labeller.of(units, corpus.units, reading)
     with exclusive_lock(target, "asr prepare"):
         try:
-            return _prepare(corpus, list(map(Path, sources)), target, origin, before, labeller, on_progress)
+            folders = list(map(Path, sources))
+            return _prepare(corpus, folders, target, origin, before, labeller, on_progress, cluster)
         except OSError as error:
             path = Path(str(error.filename or target))
             if error.filename and not path.resolve().is_relative_to(target.resolve()):
@@ -159,6 +163,7 @@ def _prepare(
     before: Before,
     labeller: Labeller,
     on_progress: OnProgress,
+    cluster: Cluster | None,
 ) -> PreparedCorpus:
     name = origin["corpus"]
     reading = read_sources(corpus, sources, target, on_progress)
@@ -172,7 +177,7 @@ def _prepare(
             "label it by units=characters, or write jyutping as tokens into a manifest of your own"
         )
     labels = labeller.description(recordings)
-    usable = _usable_utterances(recordings, labeller, target / "audio", on_progress)
+    usable = _usable_utterances(recordings, labeller, target / "audio", on_progress, cluster)
     if usable.left_out:  # splits are of what can be used
         place_of = {recording.id: _place(recording) for recording in recordings}
         places = {place_of[utterance.id] for utterance in usable.kept}
@@ -222,7 +227,11 @@ def _prepare(
 
 
 def _usable_utterances(
-    recordings: Sequence[Recording], labeller: Labeller, folder: Path, on_progress: OnProgress
+    recordings: Sequence[Recording],
+    labeller: Labeller,
+    folder: Path,
+    on_progress: OnProgress,
+    cluster: Cluster | None,
 ) -> Partition[Utterance]:
     """Label, cut and measure recordings."""
     clips = reported(recordings, "labelling", "clips", on_progress)
@@ -231,8 +240,10 @@ def _usable_utterances(
         LeftOut(recording.audio_path, NO_SUCH_AUDIO, recording.missing) if recording.missing else recording
         for recording in labelled.kept
     )
-    cut = partition(cut_segments(there.kept, folder, on_progress))
-    measured = partition(in_threads(_measured, cut.kept, "reading headers", on_progress=on_progress))
+    cut = partition(cut_segments(there.kept, folder, on_progress, cluster))
+    workers = cluster or THREADS
+    lengths = in_parallel(_measured, cut.kept, "reading headers", on_progress=on_progress, workers=workers)
+    measured = partition(lengths)
     return Partition(measured.kept, there.left_out + labelled.left_out + cut.left_out + measured.left_out)
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 from asr.audio.recording import SAMPLE_RATE_HZ, read_audio, write_wav
 from asr.base.errors import UserError
 from asr.base.work import OnProgress, ignore_progress
-from data_pipeline.work import in_threads
+from data_pipeline.work import in_parallel
 
 
 def convert_to_wav(
@@ -36,4 +36,4 @@ def convert_to_wav(
         return len(waveform) / SAMPLE_RATE_HZ
 
     # libsndfile and SciPy release the interpreter lock while they work
-    return list(in_threads(convert, pairs, task, at_once=1, on_progress=on_progress))
+    return list(in_parallel(convert, pairs, task, at_once=1, on_progress=on_progress))

@@ -5,30 +5,40 @@ from __future__ import annotations
 import dataclasses
 import functools
 import re
+import socket
 import zlib
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 
 from asr.audio.recording import SAMPLE_RATE_HZ, Waveform, audio_blocks, read_audio, write_wav
+from asr.base.cluster import Cluster
 from asr.base.errors import UserError
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.types import LeftOut, Recording
-from data_pipeline.work import in_threads
+from data_pipeline.work import Threads, in_parallel
 
 END_TOLERANCE_S = 0.1  # because times in lists are rounded
 MAX_NAME_BYTES = 150
 MAX_IN_MEMORY = 4  # long recordings
+SHARED_FOLDER = "choose an output folder that all workers share, such as one on a network disk"
 BLOCK_S = 30.0  # of a long recording, read at once
 
 
 def cut_segments(
-    recordings: Sequence[Recording], folder: Path, on_progress: OnProgress = ignore_progress
+    recordings: Sequence[Recording],
+    folder: Path,
+    on_progress: OnProgress = ignore_progress,
+    cluster: Cluster | None = None,
 ) -> Iterator[Recording | LeftOut]:
     """Write segments as 16 kHz WAV files below `folder`; recordings that are whole files pass unchanged.
 
     A file is read once for all its segments.
+
+    Raises:
+        UserError: a worker of the cluster does not share the folder.
     """
     segments: dict[str, list[Recording]] = {}
     for recording in recordings:
@@ -39,23 +49,58 @@ def cut_segments(
     if not segments:
         return
     folder.mkdir(parents=True, exist_ok=True)
-    files = list(segments)
-    cut = functools.partial(_cut_file, segments=segments, folder=folder)
-    results = in_threads(
-        cut, files, "cutting long recordings", at_once=1, max_threads=MAX_IN_MEMORY, on_progress=on_progress
+    files = [_LongRecording(path, tuple(of_file)) for path, of_file in segments.items()]
+    cut = (
+        functools.partial(_cut_there, folder=folder.absolute())
+        if cluster
+        else functools.partial(_cut_file, folder=folder)
+    )
+    results = in_parallel(
+        cut, files, "cutting long recordings", 1, on_progress, cluster or Threads(max_threads=MAX_IN_MEMORY)
     )
     for of_file in results:
-        yield from of_file
+        for one in of_file:
+            if cluster and isinstance(one, Recording) and one.audio_path not in segments:
+                one = _as_seen_here(one, folder)
+            yield one
 
 
-def _cut_file(path: str, segments: dict[str, list[Recording]], folder: Path) -> list[Recording | LeftOut]:
+@dataclass(frozen=True, slots=True)
+class _LongRecording:
+    """A file that is cut, and its segments."""
+
+    audio_path: str
+    segments: Sequence[Recording]
+
+
+def _as_seen_here(segment: Recording, folder: Path) -> Recording:
+    """Return a segment that a worker has cut, with its path as it is without a cluster.
+
+    Raises:
+        UserError: the worker wrote it to a folder of its own.
+    """
+    path = folder / Path(segment.audio_path).name
+    if not path.exists():
+        raise UserError(f"{path}: was written by a worker, but is not there; {SHARED_FOLDER}")
+    return dataclasses.replace(segment, audio_path=str(path))
+
+
+def _cut_there(recording: _LongRecording, folder: Path) -> list[Recording | LeftOut]:
+    """Cut a file on a worker of a cluster."""
+    if not folder.is_dir():
+        raise UserError(f"worker on {socket.gethostname()}: does not find {folder}; {SHARED_FOLDER}")
+    return _cut_file(recording, folder)
+
+
+def _cut_file(recording: _LongRecording, folder: Path) -> list[Recording | LeftOut]:
+    path, segments = recording.audio_path, recording.segments
     try:
         waveform = read_audio(path)
     except UserError as error:
-        return [LeftOut(segment.id, "unreadable long recording", str(error)) for segment in segments[path]]
+        return [LeftOut(segment.id, "unreadable long recording", str(error)) for segment in segments]
     duration_s = len(waveform) / SAMPLE_RATE_HZ
     results: list[Recording | LeftOut] = []
-    for segment in segments[path]:
+    for segment in segments:
         end_s = duration_s if segment.end_s is None else segment.end_s
         if not 0 <= segment.begin_s < end_s <= duration_s + END_TOLERANCE_S:
             where = f"{segment.begin_s:g} to {end_s:g} s of {duration_s:.2f} s"

@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from data_pipeline.work import in_threads, one_ahead
+from data_pipeline.work import in_parallel, one_ahead
 
 
 def until(condition):
@@ -18,12 +18,12 @@ def test_results_of_threads_come_in_order():
         time.sleep(0.02 if number % 7 == 0 else 0)
         return number * number
 
-    assert list(in_threads(slow_first, range(100), "squares", at_once=3)) == [n * n for n in range(100)]
+    assert list(in_parallel(slow_first, range(100), "squares", at_once=3)) == [n * n for n in range(100)]
 
 
-def test_in_threads_processes_only_a_few_items_ahead():
+def test_in_parallel_processes_only_a_few_items_ahead():
     started = []
-    results = in_threads(started.append, range(10_000), "items", at_once=10)
+    results = in_parallel(started.append, range(10_000), "items", at_once=10)
     next(results)
     time.sleep(0.05)
     assert len(started) < 1000
@@ -37,7 +37,7 @@ def test_error_in_a_thread_is_raised_to_the_caller():
         return number
 
     with pytest.raises(ValueError, match="five"):
-        list(in_threads(fail, range(1000), "items", at_once=1))
+        list(in_parallel(fail, range(1000), "items", at_once=1))
 
 
 def test_one_ahead_fetches_exactly_the_next_item():
@@ -71,7 +71,7 @@ def test_closed_iterators_leave_no_thread():
     ahead = one_ahead(range(10))
     next(ahead)
     ahead.close()
-    results = in_threads(abs, range(10_000), "items", at_once=10)
+    results = in_parallel(abs, range(10_000), "items", at_once=10)
     next(results)
     results.close()
     until(lambda: set(threading.enumerate()) <= before)

@@ -31,8 +31,8 @@ ENGLISH = [
     *(
         f"docs/guides/{name}.md"
         for name in (
-            *("runs", "corpora", "from-one-machine-to-many", "recipes", "labels", "augmentation"),
-            *("networks", "methods", "asrt", "faq"),
+            *("runs", "corpora", "from-one-machine-to-many", "cluster", "recipes", "labels"),
+            *("augmentation", "networks", "methods", "asrt", "faq"),
         )
     ),
     *sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs/reference").glob("*.md")),

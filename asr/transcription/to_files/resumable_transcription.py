@@ -17,9 +17,9 @@ from asr.base.errors import UserError
 from asr.base.system.files import whole_file
 from asr.base.text.wording import counted
 from asr.base.work import OnProgress, Work, ignore_progress
+from asr.transcription.file_recognizer import FileRecognizer, file_chunks
 from asr.transcription.files import refuse_bad_out, write_list
 from asr.transcription.formats import FileFormat, ListFormat, format_transcript
-from asr.transcription.recognizer import Recognizer, file_chunks, transcribed_chunks
 from asr.transcription.to_files.journal import Journal, model_digest, open_journal
 from asr.transcription.to_files.shards import Shard, ShardInfo
 from asr.transcription.transcript import Transcript
@@ -28,7 +28,7 @@ logger = logging.getLogger(__name__)
 
 
 def transcribe_to_file(
-    recognizer: Recognizer,
+    recognizer: FileRecognizer,
     sources: Sequence[Path],
     out: Path,
     format_name: ListFormat = "text",
@@ -41,7 +41,8 @@ def transcribe_to_file(
     with the same model: the file equals that of an uninterrupted call.
 
     Args:
-        recognizer: as returned by `Recognizer.load`; with any other, nothing is resumed.
+        recognizer: as returned by `Recognizer.load` or `ClusterRecognizer.load`; with any other, nothing is
+            resumed.
         sources: paths of the recordings; `-` for standard input.
         out: path of the file to write.
         format_name: "text", "jsonl" or "csv".
@@ -65,7 +66,7 @@ def transcribe_to_file(
 
 @contextlib.contextmanager
 def resumable_transcripts(
-    recognizer: Recognizer, sources: Sequence[Path], out: Path, on_progress: OnProgress = ignore_progress
+    recognizer: FileRecognizer, sources: Sequence[Path], out: Path, on_progress: OnProgress = ignore_progress
 ) -> Iterator[Journal]:
     """Transcribe recordings into the journal beside a file, for a block that writes the file from it.
 
@@ -73,7 +74,8 @@ def resumable_transcripts(
     model.
 
     Args:
-        recognizer: as returned by `Recognizer.load`; with any other, nothing is resumed.
+        recognizer: as returned by `Recognizer.load` or `ClusterRecognizer.load`; with any other, nothing is
+            resumed.
         sources: paths of the recordings; `-` for standard input.
         out: path of the file; the journal is removed when the block is done.
         on_progress: receives how many recordings are done.
@@ -87,7 +89,7 @@ def resumable_transcripts(
 
 
 def transcribe_to_files(
-    recognizer: Recognizer,
+    recognizer: FileRecognizer,
     outs: Mapping[Path, Path],
     out: Path,
     format_name: FileFormat,
@@ -100,7 +102,8 @@ def transcribe_to_files(
     call with the same model.
 
     Args:
-        recognizer: as returned by `Recognizer.load`; with any other, nothing is resumed.
+        recognizer: as returned by `Recognizer.load` or `ClusterRecognizer.load`; with any other, nothing is
+            resumed.
         outs: the file of each recording; see `asr.transcription.files.files_of_recordings`.
         out: the folder of the files, in which results are kept until all are written; or the only file.
         format_name: of the files.
@@ -127,14 +130,14 @@ def transcribe_to_files(
 
 
 def _transcribe(
-    recognizer: Recognizer,
+    recognizer: FileRecognizer,
     sources: Sequence[Path],
     journal: Journal,
     on_progress: OnProgress,
     on_results: Callable[[Sequence[Path], Iterable[Transcript | UserError]], None] = lambda *_: None,
 ) -> None:
     """Complete a journal; `on_results` receives recordings and their results, those kept already first."""
-    chunks = journal.remaining_chunks(file_chunks(sources, recognizer.runner.num_devices))
+    chunks = journal.remaining_chunks(file_chunks(sources, recognizer.num_devices))
     _log_resumed(journal, len(sources))
     num_before = journal.num_rows
     on_results(sources[:num_before], journal.results())
@@ -142,7 +145,7 @@ def _transcribe(
     def report(work: Work) -> None:
         on_progress(dataclasses.replace(work, done=num_before + work.done, total=len(sources)))
 
-    for chunk, results in zip(chunks, transcribed_chunks(recognizer, chunks, report), strict=True):
+    for chunk, results in zip(chunks, recognizer.transcribe_chunks(chunks, report), strict=True):
         for source, result in zip(chunk, results, strict=True):
             log_problem(source, result)
         journal.add(results)
@@ -157,7 +160,7 @@ def log_problem(source: Path, result: Transcript | UserError) -> None:
         logger.warning("%s: no speech found", source)
 
 
-def _digest_of(recognizer: Recognizer) -> str:
+def _digest_of(recognizer: FileRecognizer) -> str:
     """Return a checksum of everything that affects the transcripts; a random one if that is unknown."""
     origin = recognizer.origin
     if origin is None or not all(path.is_file() for path in origin.files):

@@ -22,8 +22,8 @@ from pathlib import Path
 from asr.base.errors import UserError
 from asr.base.system.files import read_lines, sha256_of, whole_file
 from asr.base.text.wording import counted, listed
+from asr.transcription.file_recognizer import file_chunks
 from asr.transcription.formats import CSV_COLUMNS, ListFormat
-from asr.transcription.recognizer import file_chunks
 from asr.transcription.to_files.journal import SUFFIX
 
 INFO = ".shard"  # appended to the name of a shard

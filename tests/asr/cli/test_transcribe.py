@@ -24,10 +24,11 @@ from asr.cli.commands.speech.transcribe import _only_errors_reach_the_terminal
 from asr.cli.main import main
 from asr.model.devices import Devices
 from asr.runs.run import Run
-from asr.transcription import recognizer
+from asr.transcription import file_recognizer, recognizer
+from asr.transcription.file_recognizer import file_chunks
 from asr.transcription.files import write_list
 from asr.transcription.formats import format_transcript
-from asr.transcription.recognizer import Recognizer, file_chunks
+from asr.transcription.recognizer import Recognizer
 from asr.transcription.to_files import shards
 from asr.transcription.to_files.journal import Journal
 from multigpu.devices import short_name
@@ -41,11 +42,11 @@ import os, signal, sys
 sys.path.append("tests")
 from helpers.tiny import register_tiny
 register_tiny()
-from asr.transcription import recognizer
+from asr.transcription import file_recognizer
 from asr.cli.main import main
 from asr.transcription.to_files.journal import Journal
 
-recognizer.FILES_AT_ONCE = {FILES_AT_ONCE}
+file_recognizer.FILES_AT_ONCE = {FILES_AT_ONCE}
 write = Journal._write
 
 def write_or_die(journal, data):
@@ -69,7 +70,7 @@ for writes in sys.argv[1].split(","):
 
 @pytest.fixture
 def small_chunks(monkeypatch):
-    monkeypatch.setattr(recognizer, "FILES_AT_ONCE", FILES_AT_ONCE)
+    monkeypatch.setattr(file_recognizer, "FILES_AT_ONCE", FILES_AT_ONCE)
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +100,7 @@ def whole(folder, one_device, tmp_path_factory):
     out = tmp_path_factory.mktemp("whole")
     sources = sorted(folder.iterdir())
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(recognizer, "FILES_AT_ONCE", FILES_AT_ONCE)
+        patch.setattr(file_recognizer, "FILES_AT_ONCE", FILES_AT_ONCE)
         results = list(one_device.transcribe_files(sources))
     for format_name in ("text", "jsonl", "csv"):
         write_list(out / format_name, format_name, zip(sources, results, strict=True), with_names=True)
@@ -349,13 +350,13 @@ def test_batch_and_chunk_sizes_grow_with_the_devices(trained_run, clips, monkeyp
     paths = [Path(clip.audio_path) for clip in clips]
     monkeypatch.setattr(recognizer, "pad_waveforms", pad)
     monkeypatch.setattr(recognizer, "BATCH_SAMPLES", 1)  # one recording for each device
-    monkeypatch.setattr(recognizer, "FILES_AT_ONCE", 4)
+    monkeypatch.setattr(file_recognizer, "FILES_AT_ONCE", 4)
     loaded = Recognizer.load(trained_run, Devices(3))
     assert [len(chunk) for chunk in file_chunks(paths, 3)] == [12]
     assert len(list(loaded.transcribe_files(paths))) == 12
     assert batches == [3, 3, 3, 3]
     largest = max(path.stat().st_size for path in paths)
-    monkeypatch.setattr(recognizer, "BYTES_AT_ONCE", largest)
+    monkeypatch.setattr(file_recognizer, "BYTES_AT_ONCE", largest)
     assert 3 <= len(file_chunks(paths, 3)[0]) < 12
     assert [path for chunk in file_chunks(paths, 3) for path in chunk] == paths
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, TextIO
 
 from asr.cli.commands import add_override_argument, default_page, refuse_overwriting
+from asr.cli.options.cluster import add_cluster_argument, chosen_cluster
 from asr.cli.progress_bars import ProgressBars
 
 if TYPE_CHECKING:
@@ -49,6 +50,7 @@ def add_doctor_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="folder for manifests of the usable utterances, and for left_out.txt, which gives reasons",
     )
+    add_cluster_argument(parser, "decode the recordings")
 
 
 def doctor_command(arguments: argparse.Namespace) -> int:
@@ -79,13 +81,14 @@ def doctor_command(arguments: argparse.Namespace) -> int:
     import_tensorflow(_leave_gpus_alone)
     from asr.training.check_before_training import examine
 
-    with ProgressBars() as bars:
+    with chosen_cluster(arguments) as cluster, ProgressBars() as bars:
         diagnosis = examine(
             config,
             arguments.manifests,
             config_name=config_path.stem,
             check_batches=bool(arguments.config),
             on_progress=bars,
+            cluster=cluster,
         )
 
     write_doctor_page(page, diagnosis)

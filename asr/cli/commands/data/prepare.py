@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import get_args
 
 from asr.base.errors import UserError
+from asr.cli.options.cluster import add_cluster_argument, chosen_cluster
 from asr.cli.progress_bars import ProgressBars
 from data_pipeline.labels.readings.tones import Tones
 
@@ -51,6 +52,7 @@ def add_prepare_arguments(parser: argparse.ArgumentParser) -> None:
         help="write out digits and signs as they are spoken (2019年, 3.5%%), and list what was changed; "
         "needs `pip install 'polyphone[normalize]'`",
     )
+    add_cluster_argument(parser, "cut long recordings and read headers")
     parser.add_argument("--list", action="store_true", help="list the known corpora and forms")
 
 
@@ -84,7 +86,7 @@ def prepare_command(arguments: argparse.Namespace) -> int:
     *sources, out = arguments.paths
     if len(sources) > 1:
         _refuse_recordings(Path(out))
-    with ProgressBars() as bars:
+    with chosen_cluster(arguments) as cluster, ProgressBars() as bars:
         prepared = prepare_corpus(
             arguments.corpus,
             sources[0] if sources else "",
@@ -94,6 +96,7 @@ def prepare_command(arguments: argparse.Namespace) -> int:
             reading=ReadingOptions(arguments.tones, arguments.readings, arguments.normalize),
             again=True,
             on_progress=bars,
+            cluster=cluster,
         )
     print("\n".join(prepared.lines()))
     if prepared.num_to_normalize and not arguments.normalize:

@@ -3,26 +3,30 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import io
 import os
 import stat
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asr.base.errors import UserError
 from asr.cli.commands import EXIT_MISTAKE
+from asr.cli.options.cluster import add_cluster_argument, chosen_cluster
 from asr.cli.options.decoder import add_decoder_arguments, decoder_choice
 from asr.cli.options.devices import add_device_arguments, add_stages_argument, chosen_devices
 from asr.cli.options.run import RUN_HELP, run_and_rest
 from asr.cli.progress_bars import ProgressBars
-from asr.model.devices import STAGES
+from asr.model.devices import ONE_DEVICE, STAGES
 from asr.transcription.formats import FORMATS, Format, is_timed
 
 if TYPE_CHECKING:
     from asr.base.work import OnProgress
-    from asr.transcription.recognizer import Recognizer
+    from asr.runs.run import Run
+    from asr.transcription.decoder_choice import DecoderChoice
+    from asr.transcription.file_recognizer import FileRecognizer
     from asr.transcription.transcript import Transcript
 
 
@@ -54,6 +58,7 @@ def add_transcribe_arguments(parser: argparse.ArgumentParser) -> None:
         help="transcribe one of N shares of the recordings, such as 3/16 in the third of sixteen jobs, to a "
         "file of its own beside --out; asr merge puts them together (subtitles need no merging)",
     )
+    add_cluster_argument(parser, "transcribe")
     add_decoder_arguments(parser)
     add_device_arguments(parser)
     parser.add_argument(
@@ -89,15 +94,15 @@ def transcribe_command(arguments: argparse.Namespace) -> int:
         )
     run = Run.open(named)
     choice = decoder_choice(arguments, run)
-    from asr.transcription.recognizer import Recognizer
     from asr.transcription.to_files.resumable_transcription import transcribe_to_file, transcribe_to_files
     from asr.transcription.to_files.shards import Shard
 
     shard = Shard.read(arguments.shard) if arguments.shard else None
-    with ProgressBars() as bars:
-        recognizer = Recognizer.of_choice(run, choice, chosen_devices(arguments), bars)
     shown = arguments.out is not None or _only_errors_reach_the_terminal()
-    with ProgressBars(shown=shown, delay_s=0.0) as bars:
+    with (
+        _recognizer(arguments, run, named, choice) as recognizer,
+        ProgressBars(shown=shown, delay_s=0.0) as bars,
+    ):
         if is_timed(format_name) and arguments.out:
             num_failed = transcribe_to_files(recognizer, outs, arguments.out, format_name, bars, shard)
         elif arguments.out and not is_timed(format_name):
@@ -107,17 +112,39 @@ def transcribe_command(arguments: argparse.Namespace) -> int:
     return EXIT_MISTAKE if num_failed else 0
 
 
+@contextlib.contextmanager
+def _recognizer(
+    arguments: argparse.Namespace, run: Run, named: str, choice: DecoderChoice
+) -> Iterator[FileRecognizer]:
+    """Load the model here, or connect the workers that load it."""
+    from asr.transcription.recognizer import Recognizer
+    from asr.transcription.to_files.on_cluster import ClusterRecognizer
+
+    devices = chosen_devices(arguments)
+    if arguments.cluster and devices != ONE_DEVICE:
+        raise UserError("--cluster: each worker has devices of its own; leave out --gpus, --engine, --stages")
+    with chosen_cluster(arguments) as cluster:
+        with ProgressBars() as bars:
+            recognizer: FileRecognizer = (
+                ClusterRecognizer.load(cluster, named, choice, bars)
+                if cluster
+                else Recognizer.of_choice(run, choice, devices, bars)
+            )
+        yield recognizer
+
+
 def _print(
-    recognizer: Recognizer, sources: Sequence[Path], format_name: Format, on_progress: OnProgress
+    recognizer: FileRecognizer, sources: Sequence[Path], format_name: Format, on_progress: OnProgress
 ) -> int:
     """Print the results as they come, and return how many recordings failed."""
+    from asr.transcription.file_recognizer import transcribe_files
     from asr.transcription.to_files.resumable_transcription import log_problem
 
     num_failed = 0
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     write = _writer_of(format_name, len(sources) > 1)
-    results = recognizer.transcribe_files(sources, on_progress)
+    results = transcribe_files(recognizer, sources, on_progress)
     for source, result in zip(sources, results, strict=True):
         log_problem(source, result)
         num_failed += isinstance(result, UserError)

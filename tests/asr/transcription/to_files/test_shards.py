@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from asr.base.errors import UserError
-from asr.transcription import recognizer
+from asr.transcription import file_recognizer
 from asr.transcription.to_files import shards
 from asr.transcription.to_files.shards import CSV_HEADER, Shard, ShardInfo, merge_shards
 
@@ -21,7 +21,7 @@ def test_each_recording_is_in_one_shard_and_in_order(count):
 
 
 def test_shards_are_of_whole_chunks_where_there_are_enough(monkeypatch):
-    monkeypatch.setattr(recognizer, "FILES_AT_ONCE", 2)
+    monkeypatch.setattr(file_recognizer, "FILES_AT_ONCE", 2)
     assert [len(Shard(number, 2).of(SOURCES)) for number in (1, 2)] == [20, 20]
     odd = SOURCES[:34]  # 17 chunks
     assert [len(Shard(number, 2).of(odd)) for number in (1, 2)] == [16, 18]

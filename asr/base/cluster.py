@@ -1,0 +1,287 @@
+"""Spread work over the workers of a Dask scheduler, on this machine or on many.
+
+with Cluster.connect("tcp://head-node:8786") as cluster:
+    for lengths in cluster.results(lengths_of, [["a.wav", "b.wav"], ["c.wav"]]):
+        print(lengths)
+
+`dask scheduler` and `dask worker` start one; dask-jobqueue does so on Slurm, Dask's operator on Kubernetes.
+A worker has the same version of this project installed, and finds the same files under the same paths. Dask
+repeats the work of a worker that is lost.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import logging
+import os
+import pickle
+import socket
+import time
+from collections import deque
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
+from concurrent.futures import CancelledError
+from pathlib import Path
+from typing import Any, NamedTuple, TypeVar
+
+from asr.base.errors import UserError
+from asr.base.text.wording import counted, listed
+from asr.base.version import __version__
+
+logger = logging.getLogger(__name__)
+
+ANSWER_S = 5.0  # in which a scheduler answers
+WAIT_S = 0.2
+LOOK_S = 5.0  # after which it is looked again how many workers there are
+AHEAD = 4  # chunks for each thread of the workers, so that none waits for the slowest
+MAX_LISTED = 3
+DASK_LOGGERS = (
+    "distributed",
+    "distributed.client",
+    "distributed.core",
+    "distributed.comm",
+    "distributed.batched",
+)
+# a worker evaluates it without this project, or with another version of it
+VERSION_THERE = "__import__('asr.base.version', fromlist=['*']).__version__"
+
+Item = TypeVar("Item")
+Result = TypeVar("Result")
+
+
+class Cluster:
+    """The workers of a Dask scheduler; use `Cluster.connect` to get it.
+
+    Args:
+        client: a `distributed.Client`.
+        address: of the scheduler, as the user named it.
+    """
+
+    def __init__(self, client: Any, address: str) -> None:
+        self._client, self._address = client, address
+        self._num_threads, self._looked_s = -1, -LOOK_S  # not counted yet
+
+    @classmethod
+    @contextlib.contextmanager
+    def connect(cls, address: str) -> Iterator[Cluster]:
+        """Connect to a scheduler, wait until it has a worker, and check the workers' versions.
+
+        Args:
+            address: such as "tcp://head-node:8786", or the path of a scheduler file.
+
+        Raises:
+            UserError: the package `distributed` is missing, no scheduler answers, or a worker has another
+                version of this project.
+        """
+        with contextlib.closing(_client(address)) as client:
+            cluster = cls(client, address)
+            cluster._look()
+            while not cluster._num_threads:
+                time.sleep(WAIT_S)
+                cluster._look()
+            cluster._refuse_other_versions()
+            yield cluster
+
+    def results(
+        self, function: Callable[[list[Item]], Sequence[Result]], chunks: Iterable[Sequence[Item]]
+    ) -> Generator[list[Result], None, None]:
+        """Yield the results of each chunk of items, in order; only a few chunks are computed ahead.
+
+        Args:
+            function: returns a result for each item; of a module, or a `functools.partial` of such a one. A
+                lost worker's chunks are computed again, so it may be called twice for a chunk.
+            chunks: of paths, or of dataclasses with an `audio_path`.
+
+        Raises:
+            UserError: the function raised it, a worker does not find a file that is found here, several
+                workers were lost by the same chunk, or the scheduler has ended.
+        """
+        pending: deque[_Chunk] = deque()
+        source = iter(chunks)
+        try:
+            while True:
+                while len(pending) < self._num_ahead() and (items := next(source, None)) is not None:
+                    pending.append(self._submit(function, list(items)))
+                if not pending:
+                    return
+                yield self._results_of(pending[0])
+                pending.popleft()
+        finally:
+            if pending:  # interrupted
+                with contextlib.suppress(Exception):  # the scheduler may be gone
+                    self._client.cancel([chunk.future for chunk in pending])
+
+    def _submit(self, function: Callable[[list[Item]], Sequence[Result]], items: list[Item]) -> _Chunk:
+        # the paths of workers, which have another working directory
+        there = [_with_path(item, _absolute(_path_of(item))) for item in items]
+        call = pickle.dumps((function, there))
+        future = self._client.submit(_call_there, __version__, call, pure=False)
+        return _Chunk([_path_of(item) for item in items], future)
+
+    def _results_of(self, chunk: _Chunk) -> list[Any]:
+        answer = self._answer(chunk)
+        for path in answer.missing:
+            if _is_there(path):
+                raise UserError(
+                    f"{answer.worker}: does not find {path}, which is there on {socket.gethostname()}; every "
+                    "worker needs the same files under the same paths, such as those of a network disk"
+                )
+        return [_as_given(result, path) for path, result in zip(chunk.paths, answer.results, strict=True)]
+
+    def _answer(self, chunk: _Chunk) -> _Answer:
+        from distributed import KilledWorker
+
+        try:
+            while not chunk.future.done():
+                with contextlib.suppress(TimeoutError):
+                    chunk.future.exception(timeout=LOOK_S)
+                    break
+                self._look()
+            answer: _Answer = chunk.future.result()
+        except KilledWorker as error:
+            raise UserError(
+                f"{self._address}: {_lost(error.allowed_failures + 1)} by the work on "
+                f"{listed(chunk.paths, MAX_LISTED)}; their logs give the reason, such as too little memory"
+            ) from None
+        except ModuleNotFoundError as error:
+            raise UserError(f"{self._address}: a worker lacks a module ({error}); {SAME_VERSION}") from None
+        except CancelledError:
+            raise self._ended() from None
+        return answer
+
+    def _num_ahead(self) -> int:
+        if time.monotonic() - self._looked_s >= LOOK_S:
+            self._look()
+        return AHEAD * max(1, self._num_threads)
+
+    def _look(self) -> None:
+        """Count the workers' threads, and log it when there are no more.
+
+        Raises:
+            UserError: the scheduler has ended.
+        """
+        before = self._num_threads
+        if self._client.status != "running":
+            raise self._ended()
+        try:
+            self._num_threads = sum(self._client.nthreads().values())
+        except (OSError, TimeoutError):
+            raise self._ended() from None
+        self._looked_s = time.monotonic()
+        if before and not self._num_threads:
+            waiting = "has no workers; waiting for one, which `dask worker %s` starts"
+            logger.warning(f"%s: {waiting}", self._address, self._address)
+
+    def _refuse_other_versions(self) -> None:
+        """Raise a UserError for a worker without this project, or with another version of it."""
+        versions = self._client.run(eval, VERSION_THERE, on_error="return")
+        for worker, version in versions.items():
+            if isinstance(version, Exception):
+                reason = f"does not have Polyphone ({type(version).__name__}: {version})"
+                raise UserError(f"worker {worker}: {reason}; {SAME_VERSION}")
+            if version != __version__:
+                raise UserError(_other_version(f"worker {worker}", version, __version__))
+
+    def _ended(self) -> UserError:
+        return UserError(
+            f"{self._address}: the scheduler does not answer any more; start it and its workers, and run the "
+            "same command again"
+        )
+
+
+SAME_VERSION = "install the same version on all workers, and start them again"
+
+
+class _Chunk(NamedTuple):
+    """Work that was submitted: the paths of its items as given, and a `distributed.Future` of an answer."""
+
+    paths: list[str]
+    future: Any
+
+
+class _Answer(NamedTuple):
+    """The results of a chunk, the worker that computed them, and the files that it did not find."""
+
+    results: Sequence[Any]
+    worker: str
+    missing: list[str]
+
+
+def _client(address: str) -> Any:
+    try:
+        from distributed import Client
+    except ImportError:
+        raise UserError(
+            "`cluster` needs the package distributed, which is not installed; "
+            "pip install 'polyphone[cluster]'"
+        ) from None
+    for part in DASK_LOGGERS:
+        logging.getLogger(part).setLevel(logging.CRITICAL)  # what matters is a line or an error of ours
+    source = {"scheduler_file": address} if Path(address).is_file() else {"address": address}
+    try:
+        return Client(**source, timeout=ANSWER_S, set_as_default=False)
+    except (OSError, ValueError, TimeoutError) as error:
+        raise UserError(
+            f"`cluster={address}`: no scheduler answers ({error}); start one with `dask scheduler`, or "
+            "correct the address, such as tcp://HOST:8786, or the path of a scheduler file"
+        ) from None
+
+
+def _call_there(version: str, call: bytes) -> _Answer:
+    """Compute the results of a chunk, on a worker."""
+    from distributed import get_worker
+
+    worker = f"worker {get_worker().address} on {socket.gethostname()}"
+    if version != __version__:
+        raise UserError(_other_version(worker, __version__, version))
+    function, items = pickle.loads(call)
+    paths = [_path_of(item) for item in items]
+    return _Answer(function(items), worker, [path for path in paths if not _is_there(path)])
+
+
+def _lost(number: int) -> str:
+    return f"{counted(number, 'worker')} {'was' if number == 1 else 'were'} lost"
+
+
+def _other_version(worker: str, received: str, expected: str) -> str:
+    return f"{worker}: has Polyphone {received}, expected {expected}; {SAME_VERSION}"
+
+
+def _path_of(item: Any) -> str:
+    return str(item if isinstance(item, str | Path) else item.audio_path)
+
+
+def _with_path(item: Any, path: str) -> Any:
+    if isinstance(item, str | Path):
+        return type(item)(path)
+    return item if item.audio_path == path else dataclasses.replace(item, audio_path=path)
+
+
+def _absolute(path: str) -> str:
+    return path if "://" in path else os.path.join(os.getcwd(), path)  # noqa: PTH109, PTH118 (keeps `./`)
+
+
+def _is_there(path: str) -> bool:
+    """Return whether a file exists, or that of a piece of a packed file, PATH@BEGIN+SIZE."""
+    return any(name and os.path.exists(name) for name in (path, path.rpartition("@")[0]))  # noqa: PTH110
+
+
+def _as_given(result: Any, path: str) -> Any:
+    """Return a worker's result for a file in which the file has the name that it was given here."""
+    there, folder = _absolute(path), _absolute("")
+    if path == there:
+        return result
+    if isinstance(result, list):
+        return [_as_given(one, path) for one in result]
+
+    def rename(text: str) -> str:
+        renamed = text.replace(there, path)
+        return renamed if folder == "/" else renamed.replace(folder, "")  # such as a proposed file beside it
+
+    if isinstance(result, UserError):
+        return UserError(rename(str(result)))
+    if not dataclasses.is_dataclass(result) or isinstance(result, type):
+        return result
+    values = {field.name: getattr(result, field.name) for field in dataclasses.fields(result)}
+    texts = {name: rename(value) for name, value in values.items() if isinstance(value, str)}
+    return dataclasses.replace(result, **texts)
