@@ -13,6 +13,7 @@ from asr.base.work import OnProgress, Work, ignore_progress
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+WAITING_THREADS, WAITING_AT_ONCE = 32, 8  # where they wait for a network
 AT_ONCE = 200  # items that a thread processes before it reports: a report costs as much as reading a header
 
 
@@ -40,6 +41,7 @@ def in_threads(
     task: str,
     at_once: int = AT_ONCE,
     max_threads: int | None = None,
+    waits: bool = False,
     on_progress: OnProgress = ignore_progress,
 ) -> Iterator[Result]:
     """Yield the function's result for each item, in order, computed in threads.
@@ -50,13 +52,15 @@ def in_threads(
         task: its name in progress reports.
         at_once: items that a thread processes before it reports.
         max_threads: for items that need much memory; None for one thread per core.
+        waits: whether the function waits for a network, so that more threads are of use than there are cores.
         on_progress: called in the thread that takes the results.
     """
 
     def process_chunk(begin: int) -> list[Result]:
         return [function(item) for item in items[begin : begin + at_once]]
 
-    num_threads = min(available_cores(), max_threads or available_cores())
+    num_threads = WAITING_THREADS if waits else min(available_cores(), max_threads or available_cores())
+    at_once = min(at_once, WAITING_AT_ONCE) if waits else at_once
     pending: deque[Future[list[Result]]] = deque()
     begins = iter(range(0, len(items), at_once))
     num_done = 0

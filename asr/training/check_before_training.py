@@ -12,6 +12,7 @@ from pathlib import Path
 from asr.base.config import Config
 from asr.base.errors import UserError
 from asr.base.system.shards import shards_of
+from asr.base.system.storage.address import path_of
 from asr.base.text.pinyin import mandarin_syllables
 from asr.base.vocabulary import Vocabulary
 from asr.base.work import OnProgress, ignore_progress
@@ -61,11 +62,11 @@ def _vocabulary(contents: Contents, config: Config) -> tuple[Vocabulary | None, 
     if config.data.vocabulary == "mandarin":
         return Vocabulary(mandarin_syllables()), []
     if config.data.vocabulary not in TRAINING_TOKENS:
-        return load_vocabulary(Path(config.data.vocabulary))
+        return load_vocabulary(path_of(config.data.vocabulary))
     entries = [entry for entry in contents.entries if entry.source.role == "train"]
     if not entries and config.data.train:
         entries = list(
-            read_contents([Source(shard, "train") for shard in shards_of(Path(config.data.train))]).entries
+            read_contents([Source(shard, "train") for shard in shards_of(path_of(config.data.train))]).entries
         )
     vocabulary, findings = vocabulary_of(entries)
     if vocabulary is not None and is_labelled_in_pieces(entries[0].source.path, vocabulary):

@@ -9,12 +9,12 @@ from __future__ import annotations
 import logging
 import os
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 
 import numpy as np
 
 from asr.base.config import Config, DataConfig
 from asr.base.errors import UserError
+from asr.base.system.storage.address import path_of
 from asr.base.text.mixed import begins_word
 from asr.base.text.units import MIN_SHARE, unit_of
 from asr.base.text.wording import counted, duration
@@ -36,7 +36,7 @@ def training_utterances(config: Config, level: int = logging.WARNING) -> Utteran
     Raises:
         UserError: a manifest cannot be read, two have the same id, or their labels are of different units.
     """
-    own = read_manifest(Path(config.data.train))
+    own = read_manifest(path_of(config.data.train))
     others = list(_machine_labelled(config.data, own, level)) if config.data.machine_labelled else []
     return own.followed_by(others) if others else own
 
@@ -61,7 +61,7 @@ def _machine_labelled(data: DataConfig, own: Utterances, level: int) -> Iterator
     seen = {utterance.id: data.train for utterance in own}
     tokens = _tokens_of(own)
     for name in filter(None, (entry.strip() for entry in data.machine_labelled.split(","))):
-        rows = read_manifest(Path(name))
+        rows = read_manifest(path_of(name))
         _expect_unit(_tokens_of(rows), tokens, name, data.train)
         kept = rows.take(np.flatnonzero([_source_of(row) not in known for row in rows]))
         if len(kept) < len(rows):
@@ -106,8 +106,8 @@ def _expect_unit(tokens: Sequence[str], own: Sequence[str], name: str, train: st
 
 
 def _recordings_of_splits(data: DataConfig, train: Sequence[Utterance]) -> set[str]:
-    single = [Path(path) for path in (data.dev, data.test) if path]
-    others = [path for path in (*single, *data.more_test_manifests) if path != Path(data.train)]
+    single = [path_of(path) for path in (data.dev, data.test) if path]
+    others = [path for path in (*single, *data.more_test_manifests) if path != path_of(data.train)]
     everything = [*train, *(utterance for path in others for utterance in read_manifest(path))]
     return {os.path.realpath(utterance.audio_path) for utterance in everything}
 

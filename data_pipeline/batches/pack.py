@@ -36,6 +36,7 @@ from asr.base.errors import UserError
 from asr.base.system.files import is_utf8
 from asr.base.system.lock import exclusive_lock
 from asr.base.system.shards import single_file
+from asr.base.system.storage.refusals import StorageError
 from asr.base.types import Utterance
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.batches.pack_files import (
@@ -47,6 +48,7 @@ from data_pipeline.batches.pack_files import (
 )
 from data_pipeline.manifests.left_out import write_left_out
 from data_pipeline.manifests.manifest import read_manifest, write_manifest
+from data_pipeline.manifests.utterances import is_remote
 from data_pipeline.types import UNREADABLE_AUDIO, LeftOut
 from data_pipeline.work import in_threads
 
@@ -136,7 +138,14 @@ def _pack(
     by_length = sorted(left, key=lambda utterance: utterance.duration_s)
     left_out: list[LeftOut] = []
     with shards:
-        files = in_threads(_as_file, by_length, f"packing {target.stem}", AT_ONCE, on_progress=on_progress)
+        files = in_threads(
+            _as_file,
+            by_length,
+            f"packing {target.stem}",
+            AT_ONCE,
+            waits=is_remote(by_length),
+            on_progress=on_progress,
+        )
         for utterance, file in zip(by_length, files, strict=True):
             if isinstance(file, LeftOut):
                 left_out.append(file)
@@ -161,6 +170,8 @@ def _as_file(utterance: Utterance) -> bytes | LeftOut:
         waveform = read_audio(path)
         if audio_header(path).container in KEPT_CONTAINERS:
             return stored_bytes(path)
+    except StorageError:
+        raise
     except (UserError, OSError) as error:
         return LeftOut(path, UNREADABLE_AUDIO, str(error).removeprefix(f"{path}: "))
     wav = io.BytesIO()
