@@ -26,6 +26,7 @@ from typing_extensions import override
 
 from asr.base.errors import UserError
 from asr.base.system.storage import store
+from asr.base.system.storage.refusals import MISSING, MissingError
 
 if sys.platform == "win32":
     from pathlib import WindowsPath as SystemPath
@@ -156,7 +157,10 @@ class Address(SystemPath):
              errors: str | None = None, newline: str | None = None) -> IO[Any]:  # fmt: skip
         if set(mode) & set("wax+"):
             self._refuse()
-        file = store.open_stored(str(self))
+        try:
+            file = store.open_stored(str(self))
+        except MissingError:  # as of any Path: many files may be missing
+            raise FileNotFoundError(errno.ENOENT, MISSING, str(self)) from None
         return file if "b" in mode else io.TextIOWrapper(file, encoding, errors, newline)
 
     @override

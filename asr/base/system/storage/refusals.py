@@ -14,7 +14,12 @@ CREDENTIALS = {
     "gs": "run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS",
 }
 OTHER_CREDENTIALS = "give them as the documentation of its fsspec package says"
+MISSING = "nothing is there; correct the address, or copy the file there again if it was removed"
 PACKAGES = "pip install 'polyphone[cloud]' for s3://, gcsfs for gs://, pyarrow for hdfs://"
+
+
+class MissingError(UserError):
+    """A UserError about an address where nothing is."""
 
 
 class StorageError(UserError):
@@ -46,12 +51,10 @@ def as_user_errors(address: str) -> Iterator[None]:
         raise StorageError(f"{address}: {_reason(error, address)}") from None
 
 
-def absent(address: str) -> UserError:
+def absent(address: str) -> MissingError:
     """Return the error of an address where nothing is."""
     refuse_missing_bucket(address)
-    return UserError(
-        f"{address}: nothing is there; correct the address, or copy the file there again if it was removed"
-    )
+    return MissingError(f"{address}: {MISSING}")
 
 
 def refuse_missing_bucket(address: str) -> None:

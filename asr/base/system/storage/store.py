@@ -228,10 +228,6 @@ class _Checked(io.RawIOBase):
         return int(self._file.seek(offset, origin))
 
     @override
-    def tell(self) -> int:
-        return int(self._file.tell())
-
-    @override
     def readinto(self, buffer: Any) -> int:
         with as_user_errors(self._address):
             data = self._file.read(len(buffer))

@@ -70,11 +70,15 @@ def test_reading_what_is_at_an_address():
     folder = path_of("memory://house")
     assert (folder / "a.txt").read_text(encoding="utf-8") == "你好\n"
     assert (folder / "b/c.txt").read_bytes() == b"c"
-    assert (folder / "a.txt").exists() and (folder / "a.txt").is_file() and folder.is_dir()
+    assert (folder / "a.txt").exists()
+    assert (folder / "a.txt").is_file()
+    assert folder.is_dir()
     assert not (folder / "none.txt").exists()
     assert (folder / "a.txt").stat().st_size == 7
     with pytest.raises(FileNotFoundError):
         (folder / "none.txt").stat()
+    with pytest.raises(FileNotFoundError, match="nothing is there; correct the address"):
+        (folder / "none.txt").read_text()
     assert list(map(str, folder.glob("*.txt"))) == ["memory://house/a.txt"]
     assert list(map(str, folder.rglob("*.txt"))) == ["memory://house/a.txt", "memory://house/b/c.txt"]
     assert sorted(path.name for path in folder.iterdir()) == ["a.txt", "b"]
@@ -98,5 +102,5 @@ def test_nothing_is_written_to_an_address(write):
 
 def test_a_setting_that_must_be_on_a_disk_is_named():
     refuse_address(Path("runs"), "train.runs_dir")
-    with pytest.raises(UserError, match="s3://b/runs: train.runs_dir: expected a folder on a disk"):
+    with pytest.raises(UserError, match=r"s3://b/runs: train.runs_dir: expected a folder on a disk"):
         refuse_address(path_of("s3://b/runs"), "train.runs_dir")

@@ -59,7 +59,7 @@ def test_a_server_that_does_not_answer_is_named(environment):
 
 
 def test_a_scheme_that_nobody_knows_is_named():
-    with pytest.raises(StorageError, match="^xyz://b/a.wav: no storage is known by xyz://; expected s3://"):
+    with pytest.raises(StorageError, match=r"^xyz://b/a.wav: no storage is known by xyz://; expected s3://"):
         open_stored("xyz://b/a.wav")
 
 
