@@ -97,7 +97,7 @@ class DataConfig:
     prepared_dir: str = "data"
     # Manifest of the training set (JSON Lines, see data_pipeline/manifests/manifest.py). `corpus` fills in
     # those of the three manifests that are empty. Any manifest may be in shards, "train-*.jsonl", and
-    # compressed, "train.jsonl.gz".
+    # compressed, "train.jsonl.gz", and in object storage, "s3://BUCKET/train.jsonl".
     train: str = ""
     # Manifests that `asr label` made, separated by commas; they are trained on together with `train`.
     # Recordings of `train`, `dev` and `test` in them are left out. `train.label_weight` weighs them.

@@ -91,6 +91,7 @@ class ReadAhead:
         """Fetch nothing more."""
         with self._lock:
             self._num_groups = 0
+            self._under_way.clear()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def take(self, number: int) -> Mapping[str, Fetched]:

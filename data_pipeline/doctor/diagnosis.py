@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from asr.base.errors import UserError
 from asr.base.work import OnProgress, ignore_progress, reported
 from data_pipeline.doctor import comparisons, label_checks
-from data_pipeline.doctor.checkup import Checkup, audio_findings
+from data_pipeline.doctor.checkup import NO_STORAGE, Checkup, audio_findings
 from data_pipeline.doctor.findings import KINDS, SEVERITIES, Finding, ManifestLine, Severity, Source
 from data_pipeline.doctor.label_checks import LabelRules
 from data_pipeline.doctor.workers import check_recordings
@@ -132,11 +132,17 @@ def read_contents(sources: Sequence[Source]) -> Contents:
 def check_entries(
     entries: Sequence[ManifestLine], num_workers: int | None = None, on_progress: OnProgress = ignore_progress
 ) -> list[Checkup]:
-    """Decode and measure every recording on all cores, and return the checkup of each."""
+    """Decode and measure every recording on all cores, and return the checkup of each.
+
+    Raises:
+        UserError: object storage cannot be used.
+    """
     checkups = [Checkup()] * len(entries)
     paths = [entry.utterance.audio_path for entry in entries]
     results = reported(check_recordings(paths, num_workers), "decoding", "files", on_progress, len(paths))
     for index, one in results:
+        if one.problem == NO_STORAGE:
+            raise UserError(one.detail)
         checkups[index] = one
     return checkups
 
