@@ -79,7 +79,7 @@ def test_closed_iterators_leave_no_thread():
 
 def test_where_threads_wait_for_a_network_there_are_more_than_cores():
     num_threads = available_cores() + 2
-    together = threading.Barrier(num_threads)  # breaks unless so many wait at once
+    together = threading.Barrier(num_threads)  # breaks unless that many wait at once
     items = range(num_threads * WAITING_AT_ONCE)
     assert len(list(in_threads(lambda _: together.wait(timeout=60), items, "items", waits=True))) == len(
         items
