@@ -26,7 +26,7 @@ import urllib.request
 from collections.abc import Iterator
 from pathlib import Path
 
-from asr.base.config import load_config
+from asr.base.config import Config, load_config
 from asr.base.system.storage.address import path_of
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
@@ -44,7 +44,7 @@ from data_pipeline.manifests.manifest import read_manifest
 from data_pipeline.preparation.prepare import prepare_corpus
 
 BUCKET = "packs"
-EPOCHS = 3
+EPOCHS = 2
 SHARD_BYTES = 16 << 20
 
 
@@ -68,6 +68,7 @@ def main() -> None:
 
 def compared(manifests: dict[str, Path], name: str, folder: Path, server: str) -> dict[str, str]:
     """Train epochs from each place in turn; return each one's share of waiting, and its speed."""
+    reading = read_in_turn(manifests, load_config(name))
     trainers = {
         where: trainer_on(path, name, folder / f"run-{len(where)}") for where, path in manifests.items()
     }
@@ -91,17 +92,38 @@ def compared(manifests: dict[str, Path], name: str, folder: Path, server: str) -
         for where in trainers
     }
     clips = len(next(iter(trainers.values())).train_data.utterances)
-    return rows | {"requests": f"{statistics.median(asked):,.0f} for {clips:,} clips of an epoch"}
+    return reading | rows | {"requests": f"{statistics.median(asked):,.0f} for {clips:,} clips of an epoch"}
+
+
+def read_in_turn(manifests: dict[str, Path], config: Config) -> dict[str, str]:
+    """Read epochs without training on them, from each place in turn; return the speed of each."""
+    seconds: dict[str, list[float]] = {where: [] for where in manifests}
+    duration_s = 0.0
+    for number in range(EPOCHS):
+        for where, manifest in manifests.items():
+            data = dataset_of(manifest, config)
+            duration_s, began_s = data.duration_s, time.perf_counter()
+            for _ in data.epoch(number, 1, lambda num_samples, labels: True)[1]:
+                pass
+            seconds[where].append(time.perf_counter() - began_s)
+    return {
+        f"{where}, reading alone": f"{duration_s / statistics.median(taken):,.0f} s of audio per second"
+        for where, taken in seconds.items()
+    }
+
+
+def dataset_of(manifest: Path, config: Config) -> Dataset:
+    utterances = read_manifest(manifest)
+    vocabulary = Vocabulary.of_utterances(utterances)
+    augmenter = Augmenter.load(config.augment, config.train.seed)
+    kept = DecodedRecordings(limit=0)
+    return Dataset(utterances, vocabulary, config.train.batch_s, augmenter, recordings=kept)
 
 
 def trainer_on(manifest: Path, name: str, run: Path) -> Trainer:
     config = load_config(name)
-    utterances = read_manifest(manifest)
-    vocabulary = Vocabulary.of_utterances(utterances)
-    augmenter = Augmenter.load(config.augment, config.train.seed)
-    data = Dataset(
-        utterances, vocabulary, config.train.batch_s, augmenter, recordings=DecodedRecordings(limit=0)
-    )
+    data = dataset_of(manifest, config)
+    vocabulary = data.vocabulary
     engine = start_engine(ONE_DEVICE, config.train.cpu_towers)
     with engine.scope():
         model = make_acoustic_model(config, vocabulary)

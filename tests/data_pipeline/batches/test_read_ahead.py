@@ -68,8 +68,31 @@ def test_requests_of_several_groups_are_under_way_at_once(pack, monkeypatch):
         return read(pieces)
 
     monkeypatch.setattr(read_ahead, "_read", read_together)
-    with reading(3, lambda group: paths_in(pack, [group])) as ahead:
+    with reading(3, lambda group: paths_in(pack, [group]), ahead_bytes=3 * SIZE) as ahead:
         assert [len(ahead.take(group)) for group in range(3)] == [1, 1, 1]
+
+
+def test_recordings_of_several_groups_come_in_one_request(pack, monkeypatch):
+    sizes = []
+    read = read_ahead._read
+    monkeypatch.setattr(read_ahead, "_read", lambda pieces: sizes.append(len(pieces)) or read(pieces))
+    with reading(NUM_RECORDINGS, lambda group: paths_in(pack, [group]), ahead_bytes=40 * SIZE) as ahead:
+        for group in range(NUM_RECORDINGS):
+            assert list(ahead.take(group)) == paths_in(pack, [group])
+    assert sum(sizes) == NUM_RECORDINGS
+    assert len(sizes) == 4  # a quarter of what may be ahead
+
+
+def test_the_first_groups_are_not_waited_for_together_with_all_others(pack, monkeypatch):
+    asked = []
+    monkeypatch.setattr(read_ahead, "FIRST_BYTES", 2 * SIZE)
+    monkeypatch.setattr(read_ahead, "_read", lambda pieces: asked.append(len(pieces)) or {})
+    ahead = ReadAhead(NUM_RECORDINGS, lambda group: paths_in(pack, [group]), ahead_bytes=100 * SIZE)
+    with pytest.raises(KeyError):
+        ahead.take(0)
+    ahead._pool.shutdown()
+    assert sorted(asked) == [2, 4, 8, 10, 16]
+    ahead.close()
 
 
 def test_threads_may_take_groups_in_another_order(pack):
