@@ -16,6 +16,7 @@ from asr.base.work import OnProgress, Work, ignore_progress
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
+WAITING_THREADS, WAITING_AT_ONCE = 32, 8  # where they wait for a network
 AT_ONCE = 200  # items that a thread processes before it reports: a report costs as much as reading a header
 
 
@@ -42,15 +43,19 @@ class Threads(NamedTuple):
 
     Attributes:
         max_threads: for items that need much memory; None for one thread per core.
+        waits: whether they wait for a network, so that more threads are of use than there are cores.
     """
 
     max_threads: int | None = None
+    waits: bool = False
 
     def results(
         self, function: Callable[[Sequence[Item]], Sequence[Result]], chunks: Iterable[Sequence[Item]]
     ) -> Generator[Sequence[Result], None, None]:
         """Yield the results of each chunk of items, in order; only a few chunks are computed ahead."""
         num_threads = min(available_cores(), self.max_threads or available_cores())
+        if self.waits:
+            num_threads = WAITING_THREADS
         pending: deque[Future[Sequence[Result]]] = deque()
         source = iter(chunks)
         with ThreadPoolExecutor(num_threads) as pool:
@@ -87,6 +92,8 @@ def in_parallel(
         on_progress: called in the thread that takes the results.
         workers: what computes the results.
     """
+    if isinstance(workers, Threads) and workers.waits:
+        at_once = min(at_once, WAITING_AT_ONCE)
     of_chunk = functools.partial(_results_of, function)
     chunks = (items[begin : begin + at_once] for begin in range(0, len(items), at_once))
     num_done = 0

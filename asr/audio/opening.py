@@ -13,6 +13,7 @@ import numpy as np
 from asr.audio.recording import SAMPLE_RATE_HZ, AudioSource, Waveform, read_audio, read_short_audio
 from asr.audio.voice_activity import speech_pieces
 from asr.base.system.paths import path_on_disk
+from asr.base.system.storage.address import Address, path_of
 
 LONG_S = 60.0  # longer files are not read into memory as a whole
 # clips are not cut up to ALWAYS_WHOLE_S, nor up to WHOLE_S if all pauses are shorter than PAUSE_S
@@ -39,7 +40,10 @@ def open_recording(source: AudioSource, pauses_matter: bool = True) -> Opened:
         UserError: it is not an audio file that can be read.
     """
     # a pipe can be read only once
-    if not isinstance(source, str | Path) or not (path := Path(path_on_disk(str(source)))).is_file():
+    if not isinstance(source, str | Path):
+        return opened(read_audio(source), pauses_matter)
+    path = path_of(path_on_disk(str(source)))
+    if not isinstance(path, Address) and not path.is_file():
         return opened(read_audio(source), pauses_matter)
     waveform = read_short_audio(path, LONG_S)
     return LongRecording(path) if waveform is None else opened(waveform, pauses_matter)

@@ -30,6 +30,8 @@ from asr.audio.mixing import MIXED_AT_ONCE, float_reason, mixed_down
 from asr.audio.wav import RATES_HZ, UNKNOWN_LENGTH, Wav, checked_wav, plain_blocks, read_plain
 from asr.base.errors import UserError
 from asr.base.system.paths import path_on_disk
+from asr.base.system.storage.address import is_address, path_of
+from asr.base.system.storage.store import open_stored, read_range, state_of_opened
 
 logger = logging.getLogger(__name__)
 
@@ -208,12 +210,12 @@ def read_part(path: str | Path, begin_s: float, longest_s: float) -> tuple[npt.N
             samples = np.concatenate(parts) if parts else np.zeros((0, media.num_channels), np.float32)
             scale = INT16_SCALE if samples.dtype == np.int16 else 1.0
             return samples.astype(np.float32) / np.float32(scale), media.rate_hz
-    try:
-        with soundfile.SoundFile(str(path)) as file:
-            file.seek(round(begin_s * file.samplerate))
-            return _frames(file, round(longest_s * file.samplerate), "float32"), int(file.samplerate)
-    except (soundfile.LibsndfileError, TypeError) as error:
-        raise UserError(f"{path}: can no longer be read ({_reason(error)}); copy it again") from None
+        try:
+            with soundfile.SoundFile(_Decoded(stream) if is_address(name) else name) as file:
+                file.seek(round(begin_s * file.samplerate))
+                return _frames(file, round(longest_s * file.samplerate), "float32"), int(file.samplerate)
+        except (soundfile.LibsndfileError, TypeError) as error:
+            raise UserError(f"{path}: can no longer be read ({_reason(error)}); copy it again") from None
 
 
 @functools.lru_cache(maxsize=1024)
@@ -246,6 +248,14 @@ def stored_bytes(path: str) -> bytes:
     """
     with _open_file(path) as file:
         return file.read()
+
+
+def refuse_missing_piece(path: str) -> None:
+    """Raise a UserError if a file in object storage ends before a recording in it does."""
+    piece = PIECE.fullmatch(path)
+    assert piece is not None
+    if int(piece["begin"]) + int(piece["num_bytes"]) > state_of_opened(piece["path"]).num_bytes:
+        raise UserError(f"{path}: cut off: the file ends before this recording does; pack or copy it again")
 
 
 def _refuse_too_short(name: str, num_samples: int) -> None:
@@ -302,6 +312,10 @@ def _copied_to_disk(stream: BinaryIO) -> BinaryIO:
 
 def _open_file(name: str) -> BinaryIO:
     piece = PIECE.fullmatch(name)
+    if is_address(name):
+        if not piece:
+            return open_stored(name)
+        return io.BytesIO(read_range(piece["path"], int(piece["begin"]), int(piece["num_bytes"])))
     try:
         if not piece:
             return open(name, "rb")  # noqa: PTH123 (pathlib takes as long as reading; closed later)
@@ -312,7 +326,7 @@ def _open_file(name: str) -> BinaryIO:
             raise UserError(f"{name}: the file ends before this recording does; pack or copy it again")
         return io.BytesIO(os.pread(file.fileno(), num_bytes, begin))
     except FileNotFoundError as error:
-        if (other := path_on_disk(name)) != name:
+        if (other := str(path_of(path_on_disk(name)))) != name and other != os.path.normpath(name):
             return _open_file(other)
         raise UserError(f"{name}: cannot read this file ({error.strerror})") from None
     except IsADirectoryError:
@@ -332,11 +346,22 @@ class _Decoded:
     """Passes a stream to libsndfile, which a broken header makes seek to before the beginning.
 
     The stream's own error would be printed with its traceback, since no caller of the callback takes it.
+
+    Attributes:
+        failure: why object storage could not be read, at which libsndfile sees the end of the file.
     """
 
     def __init__(self, stream: Any) -> None:
         self._stream = stream
-        self.tell, self.read, self.readinto = stream.tell, stream.read, stream.readinto
+        self.failure: UserError | None = None
+        self.tell, self.read = stream.tell, stream.read
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            return int(self._stream.readinto(buffer))
+        except UserError as error:
+            self.failure = error
+            return 0
 
     def seek(self, offset: int, origin: int) -> None:
         with contextlib.suppress(ValueError, OSError, OverflowError):
@@ -354,19 +379,26 @@ def _open_sound(stream: BinaryIO, name: str) -> Iterator[tuple[Any, bool]]:
     if reason:
         raise UserError(f"{name}: {reason}")
     whole.seek(0)
+    decoded = _Decoded(whole)
     try:
-        file = soundfile.SoundFile(_Decoded(whole))
+        file = soundfile.SoundFile(decoded)
     except (soundfile.LibsndfileError, TypeError) as error:
         reason = "SILK, as WeChat stores voice messages" if is_silk(stream) else _reason(error)
         remedy = "convert it by silk-v3-decoder" if is_silk(stream) else f"convert it: {conversion(name)}"
-        raise UserError(f"{name}: not audio that can be read ({reason}); {remedy}") from None
-    with file:
-        if not RATES_HZ[0] <= file.samplerate <= RATES_HZ[1]:
-            raise UserError(
-                f"{name}: expected a sample rate of {RATES_HZ[0]} to {RATES_HZ[1]} Hz, received "
-                f"{file.samplerate}; the header is wrong: convert the file again"
-            )
-        yield file, is_stated
+        raise decoded.failure or UserError(
+            f"{name}: not audio that can be read ({reason}); {remedy}"
+        ) from None
+    try:
+        with file:
+            if not RATES_HZ[0] <= file.samplerate <= RATES_HZ[1]:
+                raise UserError(
+                    f"{name}: expected a sample rate of {RATES_HZ[0]} to {RATES_HZ[1]} Hz, received "
+                    f"{file.samplerate}; the header is wrong: convert the file again"
+                )
+            yield file, is_stated
+    finally:
+        if decoded.failure:
+            raise decoded.failure
 
 
 def _decode(stream: BinaryIO, name: str) -> tuple[npt.NDArray[Any], int]:

@@ -25,6 +25,7 @@ from asr.base.errors import UserError
 from asr.base.model_files.named import named_folder
 from asr.base.registry import FEATURE_KINDS, NETWORKS, SIZED_NETWORKS
 from asr.base.system.files import is_utf8, read_lines
+from asr.base.system.storage.address import path_of
 from asr.base.text.units import read_units
 
 Settings = TypeVar("Settings", bound=Any)
@@ -96,7 +97,7 @@ class DataConfig:
     prepared_dir: str = "data"
     # Manifest of the training set (JSON Lines, see data_pipeline/manifests/manifest.py). `corpus` fills in
     # those of the three manifests that are empty. Any manifest may be in shards, "train-*.jsonl", and
-    # compressed, "train.jsonl.gz".
+    # compressed, "train.jsonl.gz", and in object storage, "s3://BUCKET/train.jsonl".
     train: str = ""
     # Manifests that `asr label` made, separated by commas; they are trained on together with `train`.
     # Recordings of `train`, `dev` and `test` in them are left out. `train.label_weight` weighs them.
@@ -118,7 +119,7 @@ class DataConfig:
     @property
     def more_test_manifests(self) -> list[Path]:
         """Return the manifests of the further test sets."""
-        return [Path(path) for text in self.more_tests.split(",") if (path := text.strip())]
+        return [path_of(path) for text in self.more_tests.split(",") if (path := text.strip())]
 
     @property
     def machine_labelled_manifests(self) -> list[Path]:
@@ -443,7 +444,7 @@ def find_config(name: str) -> Path:
     Raises:
         UserError: there is no such file.
     """
-    candidates = [Path(name), BUILT_IN / name, BUILT_IN / f"{name}.toml"]
+    candidates = [path_of(name), BUILT_IN / name, BUILT_IN / f"{name}.toml"]
     for candidate in candidates:
         if candidate.is_file():
             return candidate

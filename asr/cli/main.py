@@ -12,12 +12,14 @@ import os
 import re
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from signal import SIGINT
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from asr.base.errors import UserError
 from asr.base.system.interrupt import Interrupted
 from asr.base.system.paths import path_on_disk
+from asr.base.system.storage.address import path_of
 from asr.base.version import __version__
 from asr.cli.commands import EXIT_MISTAKE, EXIT_NO_READER, EXIT_SIGNAL
 from asr.cli.commands.data.augment import add_augment_arguments, augment_command
@@ -183,9 +185,17 @@ def _with_set_before_each_setting(argv: Sequence[str]) -> list[str]:
     return arguments
 
 
+class _Parser(argparse.ArgumentParser):
+    """A parser whose paths may be addresses, as may those of its commands."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self.register("type", Path, path_of)
+
+
 def make_parser() -> argparse.ArgumentParser:
     """Return the parser of every command."""
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="asr",
         description="Train CTC speech recognition models, and transcribe with them.",
         allow_abbrev=False,

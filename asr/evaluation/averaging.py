@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from asr.base.errors import UserError
 from asr.base.system.files import refuse_existing
+from asr.base.system.storage.address import path_of, refuse_address
 from asr.base.work import OnProgress, ignore_progress
 from asr.runs.average import average_best, write_average
 from asr.runs.origin import AverageOrigin, write_origin
@@ -63,14 +64,15 @@ def average_run(
     if best < 2:
         raise UserError(f"`best={best}`: expected 2 or more epochs to average")
     original = Run.open(run)
-    target = Path(out) if out else _beside(Path(run), best)
+    target = path_of(out) if out else _beside(path_of(run), best)
+    refuse_address(target, "`out`")
     refuse_existing(target)
     average = average_best(original, best)
     write_average(original, average, target)
     epochs = tuple(sorted(average.epochs))
     logger.info("%s: the average of epochs %s", target, ", ".join(map(str, epochs)))
     made = Run.open(target)
-    manifest = Path(original.config().data.dev)
+    manifest = path_of(original.config().data.dev)
     start_devices()
     data, _ = evaluation_data(manifest, original.vocabulary(), on_progress)
     alone, together = _greedy_evaluation(original, data), _greedy_evaluation(made, data)

@@ -26,6 +26,7 @@ import numpy.typing as npt
 
 from asr.base.decoder_settings import DecoderSettings
 from asr.base.errors import UserError
+from asr.base.system.storage.address import path_of
 from asr.base.text.pieces import text_of_pieces
 from asr.base.text.wording import counted
 from asr.base.types import EditCounts, Logits, Utterance
@@ -359,10 +360,10 @@ def tune_decoder(
     choice.require_language_model()
     devices = devices or start_model_devices()
     opened = Run.open(run)
-    if opened.is_model_file:
+    if opened.is_copy:
         raise UserError(
-            f"{run}: a model file is not changed; tune the run that it was exported from, or choose the "
-            "decoder in each command (`decoder`)"
+            f"{run}: neither a model file nor a run at an address is changed; tune the run on the disk that "
+            "it is from, or choose the decoder in each command (`decoder`)"
         )
     # an absolute path is found from any working directory
     lm_path = Path(choice.settings.language_model).resolve()
@@ -371,7 +372,7 @@ def tune_decoder(
     vocabulary = opened.vocabulary()
     language_model = fusion_model(lm_path, vocabulary, on_progress)
     recognizer = Recognizer.trained(opened, devices=devices)
-    data = _up_to_an_hour(evaluation_data(Path(manifest), vocabulary, on_progress)[0])
+    data = _up_to_an_hour(evaluation_data(path_of(manifest), vocabulary, on_progress)[0])
     outputs = []
     on_progress(Work("recognizing", 0, len(data.utterances), "utterances"))
     for output in log_prob_batches(recognizer.trained_runner, data):

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from asr.base.system.storage.address import path_of
 from asr.base.work import OnProgress, ignore_progress
 from asr.evaluation.comparison import hypotheses_for
 from asr.evaluation.labels.label_review import LabelReview, review_labels
@@ -80,7 +81,7 @@ def evaluate(
     from asr.evaluation.evaluator import Evaluator
     from asr.transcription.recognizer import Recognizer
 
-    opened, manifest = Run.open(run), Path(manifest)
+    opened, manifest = Run.open(run), path_of(manifest)
     choice = choice or DecoderChoice(opened.decoder_settings())
     recognizer = Recognizer.trained(opened, choice, on, on_progress)
     data, num_left_out = evaluation_data(manifest, recognizer.vocabulary, on_progress)

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from asr.base.errors import UserError
 from asr.base.system.files import read_lines, whole_file
+from asr.base.system.storage.address import path_of
 from asr.base.types import EditCounts, Utterance
 from asr.base.version import __version__
 from asr.evaluation.errors.metrics import TEXT_POLICY, align, mean_loss, measures, token_name
@@ -122,7 +123,7 @@ def tones_of(record: EvaluationRecord) -> str:
     """Return the tones of labels made from text, "citation" or "spoken"; empty if they are not known."""
     from data_pipeline.preparation.description import labels_beside
 
-    labels = labels_beside(Path(record.manifest))
+    labels = labels_beside(path_of(record.manifest))
     return labels.tones if labels else ""
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from asr.base.errors import UserError
 from asr.base.registry import EXPORT_FORMATS, load_part
 from asr.base.system.shards import has_manifest
+from asr.base.system.storage.address import path_of
 from asr.base.text.wording import listed
 from asr.base.work import OnProgress, ignore_progress
 from asr.export.format import Bounds, Card, Format, Settings, TrainedModel
@@ -140,14 +141,14 @@ def _trained_model(
 
 def _manifest(run: Run, manifest: str | Path | None) -> Path:
     if manifest is not None:
-        return Path(manifest)
+        return path_of(manifest)
     if run.is_model_file:
         raise UserError(
             f"{run.directory.name}: a model file has no test or dev set, and an export is compared with the "
             "trained model on clips; name a list of clips by `manifest`"
         )
     data = run.config().data
-    path = Path(data.test or data.dev)
+    path = path_of(data.test or data.dev)
     if not has_manifest(path):
         raise UserError(
             f"{run.directory}: its {'test' if data.test else 'dev'} set, {path}, is not there, and an export "

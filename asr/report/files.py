@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from asr.base.config import dump_config
+from asr.base.system.storage.address import path_of
 from asr.base.text.wording import counted
 from asr.evaluation.labels.label_review import write_review_of
 from asr.evaluation.published.figures import published_set
@@ -52,8 +53,8 @@ def advice_about(evaluated: EvaluatedRun) -> list[str]:
     if 0 < num_done < config.train.epochs:
         done = f"{num_done} of {counted(config.train.epochs, 'epoch')} are trained"
         return [f"Training is not finished: {done}. Resume it:\n{resume_command(run.directory)}"]
-    manifest = Path(evaluated.record.manifest).resolve()
-    is_dev, is_train = (bool(path) and manifest == Path(path).resolve() for path in (data.dev, data.train))
+    manifest = path_of(evaluated.record.manifest).resolve()
+    is_dev, is_train = (bool(path) and manifest == path_of(path).resolve() for path in (data.dev, data.train))
     lines = advice(
         run.metrics(),
         evaluated.evaluation.token,
@@ -86,7 +87,7 @@ def write_report_files(evaluated: EvaluatedRun, page: Path) -> ReportFiles:
     config_toml, token_counts = dump_config(run.config()), run.token_counts()
     reported = ReportedRun(run.directory.name, run.metrics(), config_toml, token_counts, run.start_error())
     results = evaluated.evaluation, evaluated.scores, evaluated.review
-    manifest = Path(record.manifest)
+    manifest = path_of(record.manifest)
     tested = ReportedSet(manifest.stem, *results, tones_of(record), published_set(manifest), record.decoder)
     write_report(page, reported, tested, advice=advice_about(evaluated))
     write_json(files.record, record, evaluated.scores)

@@ -45,7 +45,7 @@ class Run:
     """A run directory and its files.
 
     Attributes:
-        directory: the directory; of a model file, it is in the cache.
+        directory: the directory; of a model file, and of a run at an address, it is in the cache.
         reports: folder of the reports of `asr evaluate`; None for the directory.
     """
 
@@ -93,9 +93,14 @@ class Run:
         return cls(directory, None if is_folder else Path(f"{directory.name}-reports"))
 
     @property
-    def is_model_file(self) -> bool:
-        """Return whether the run is a model file, which is not to be changed."""
+    def is_copy(self) -> bool:
+        """Return whether the directory is in the cache, and is not to be changed."""
         return self.reports is not None
+
+    @property
+    def is_model_file(self) -> bool:
+        """Return whether the run is a model file, which has no data sets."""
+        return self.is_copy and (self.directory / ABOUT).exists()
 
     def stated(self) -> dict[str, Any]:
         """Return what a model file states about itself; nothing of a run that was trained here."""

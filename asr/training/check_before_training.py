@@ -13,6 +13,7 @@ from asr.base.cluster import Cluster
 from asr.base.config import Config
 from asr.base.errors import UserError
 from asr.base.system.shards import shards_of
+from asr.base.system.storage.address import path_of
 from asr.base.text.pinyin import mandarin_syllables
 from asr.base.vocabulary import Vocabulary
 from asr.base.work import OnProgress, ignore_progress
@@ -70,10 +71,10 @@ def _vocabulary(contents: Contents, config: Config) -> tuple[Vocabulary | None, 
     if config.data.vocabulary == "mandarin":
         return Vocabulary(mandarin_syllables()), []
     if config.data.vocabulary not in TRAINING_TOKENS:
-        return load_vocabulary(Path(config.data.vocabulary))
+        return load_vocabulary(path_of(config.data.vocabulary))
     sources, columns = _training_columns(contents)
     if not len(columns) and config.data.train:
-        shards = [Source(shard, "train") for shard in shards_of(Path(config.data.train))]
+        shards = [Source(shard, "train") for shard in shards_of(path_of(config.data.train))]
         sources, columns = _training_columns(read_contents(shards))
     vocabulary, findings = vocabulary_of(columns)
     if vocabulary is not None and is_labelled_in_pieces(sources[0].path, vocabulary):

@@ -12,6 +12,7 @@ import numpy as np
 
 from asr.base.config import Config
 from asr.base.errors import UserError
+from asr.base.system.storage.address import path_of, refuse_address
 from asr.base.text.mixed import has_no_pieces, is_toned
 from asr.base.text.pieces import UNITS_MODEL, Pieces
 from asr.base.text.pinyin import mandarin_syllables
@@ -53,6 +54,7 @@ def with_manifests(config: Config, on_progress: OnProgress = ignore_progress) ->
             "data.corpus"
         )
     if missing and data.corpus:
+        refuse_address(path_of(data.prepared_dir), "data.prepared_dir")
         parts = parts_of(data.corpus, data.source)
         weights = weights_of(data.weights, [part.name for part in parts])
         if data.download:
@@ -87,7 +89,7 @@ def make_vocabulary(config: Config) -> Vocabulary:
     from asr.training.machine_labelled import training_utterances
 
     if config.data.vocabulary in TRAINING_TOKENS:
-        manifest = Path(config.data.train)
+        manifest = path_of(config.data.train)
         columns = training_utterances(config, logging.DEBUG).columns  # `training_data` warns
         own = Vocabulary(sorted(columns.tokens_in_use()))
         if is_labelled_in_pieces(manifest, own):
@@ -95,7 +97,7 @@ def make_vocabulary(config: Config) -> Vocabulary:
         return with_parent_tokens(own, config)
     if config.data.vocabulary == "mandarin":
         return Vocabulary(mandarin_syllables())
-    return Vocabulary.load(Path(config.data.vocabulary))
+    return Vocabulary.load(path_of(config.data.vocabulary))
 
 
 def is_labelled_in_pieces(manifest: Path, own: Vocabulary) -> bool:
@@ -196,7 +198,7 @@ def training_data(
 
     piece_sampler = PieceSampler.of(config.augment, vocabulary)
     augmenter = Augmenter.load(config.augment, config.train.seed, on_progress=on_progress)
-    manifest = Path(config.data.train)
+    manifest = path_of(config.data.train)
     utterances = training_utterances(config)
     log_machine_labelled(config, utterances)
     by_machine = utterances.take(np.flatnonzero(utterances.columns.by_machine))

@@ -20,6 +20,7 @@ from asr.base.config import Config
 from asr.base.decoder_settings import DecoderSettings
 from asr.base.errors import UserError
 from asr.base.system.shards import has_manifest, single_file
+from asr.base.system.storage.address import path_of
 from asr.base.text.hanzi_text import is_hanzi
 from asr.base.text.pieces import UNITS_MODEL
 from asr.base.vocabulary import Vocabulary
@@ -156,7 +157,7 @@ def evaluate_test_sets(
     run, data = trainer.run, trainer.config.data
     if trainer.config.decode.language_model:
         _tune(trainer, devices, on_progress)
-    manifests = [Path(data.test or data.dev), *data.more_test_manifests]
+    manifests = [path_of(data.test or data.dev), *data.more_test_manifests]
     tested: list[EvaluatedSet] = []
     for manifest, dataset in zip(manifests, [test, *more], strict=True):
         evaluated = evaluate_on_devices(devices, run, dataset, manifest, trainer.stop)

@@ -11,13 +11,13 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
 from asr.base.config import Config, DataConfig
 from asr.base.errors import UserError
+from asr.base.system.storage.address import path_of
 from asr.base.text.mixed import begins_word
 from asr.base.text.units import MIN_SHARE, unit_of
 from asr.base.text.wording import counted, duration
@@ -39,7 +39,7 @@ def training_utterances(config: Config, level: int = logging.WARNING) -> Utteran
     Raises:
         UserError: a manifest cannot be read, two have the same id, or their labels are of different units.
     """
-    own = read_manifest(Path(config.data.train))
+    own = read_manifest(path_of(config.data.train))
     others = list(_machine_labelled(config.data, own, level)) if config.data.machine_labelled else []
     return own.followed_by(others) if others else own
 
@@ -64,7 +64,7 @@ def _machine_labelled(data: DataConfig, own: Utterances, level: int) -> Iterator
     counts = own.columns.token_counts()
     parts = {data.train: own}
     for name in map(str, data.machine_labelled_manifests):
-        rows = read_manifest(Path(name))
+        rows = read_manifest(path_of(name))
         _expect_unit(rows.columns.token_counts(), counts, name, data.train)
         kept = rows.take(np.flatnonzero(~np.isin(utterance_keys(map(_source_of, rows)), known)))
         if len(kept) < len(rows):
@@ -115,8 +115,8 @@ def _expect_unit(counts: Counter[str], own: Counter[str], name: str, train: str)
 
 def _recordings_of_splits(data: DataConfig, train: Utterances) -> npt.NDArray[np.uint64]:
     """Return the keys of the paths of all recordings with labels of people."""
-    single = [Path(path) for path in (data.dev, data.test) if path]
-    others = [path for path in (*single, *data.more_test_manifests) if path != Path(data.train)]
+    single = [path_of(path) for path in (data.dev, data.test) if path]
+    others = [path for path in (*single, *data.more_test_manifests) if path != path_of(data.train)]
     everything = itertools.chain(train, *map(read_manifest, others))
     return utterance_keys(os.path.realpath(utterance.audio_path) for utterance in everything)
 

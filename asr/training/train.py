@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from asr.base.config import Config
 from asr.base.errors import UserError
 from asr.base.system.interrupt import stop_signals
+from asr.base.system.storage.address import path_of, refuse_address
 from asr.model.devices import ONE_DEVICE, Devices, ModelDevices, device_errors_as_user_errors
 from asr.runs.origin import read_origin
 from asr.runs.resume_command import resume_command
@@ -146,6 +147,7 @@ def resume(
                 f"{', '.join(SET_ON_RESUME)} and, when it is finished, {MORE_EPOCHS}; to continue from its "
                 f"weights with others, start another run with train.init_from={run} and another `name`"
             )
+    refuse_address(path_of(run), "`resume`")
     old = Run.open(run)
     if origin := read_origin(old.directory):
         raise UserError(
@@ -180,6 +182,7 @@ def run_directory(config: Config, name: str) -> Path:
     """
     if Path(name).name != name or name in ("", ".."):
         raise UserError(f"`name={name}`: expected a name, not a path; train.runs_dir sets the folder")
+    refuse_address(path_of(config.train.runs_dir), "train.runs_dir")
     return Path(config.train.runs_dir) / name
 
 
@@ -271,12 +274,12 @@ def _read_data(
 
     worker = engine.worker, engine.num_workers
     train_data, left_out = training_data(config, vocabulary, model, observer.on_work, *worker)
-    dev_data, _ = evaluation_data(Path(config.data.dev), vocabulary, observer.on_work)
+    dev_data, _ = evaluation_data(path_of(config.data.dev), vocabulary, observer.on_work)
     test_data: Dataset | None = None
-    if config.data.test and Path(config.data.test).resolve() == Path(config.data.dev).resolve():
+    if config.data.test and path_of(config.data.test).resolve() == path_of(config.data.dev).resolve():
         test_data = dev_data  # nothing is checked or reported twice
     elif config.data.test:
-        test_data, _ = evaluation_data(Path(config.data.test), vocabulary, observer.on_work)
+        test_data, _ = evaluation_data(path_of(config.data.test), vocabulary, observer.on_work)
     more = [
         evaluation_data(manifest, vocabulary, observer.on_work)[0]
         for manifest in config.data.more_test_manifests

@@ -18,6 +18,7 @@ from asr.audio.formats import AUDIO_SUFFIXES
 from asr.audio.media.kinds import media_kind
 from asr.base.errors import UserError
 from asr.base.system.files import whole_file
+from asr.base.system.storage.address import Address, path_of, refuse_address
 from asr.base.text.wording import counted
 from asr.transcription.formats import (
     FORMATS,
@@ -45,11 +46,11 @@ def audio_files(arguments: Sequence[str]) -> list[Path]:
     """
     files: list[Path] = []
     for argument in arguments:
-        path = Path(argument)
-        if not os.path.isdir(argument):  # noqa: PTH112 (Path's raises where a folder above cannot be entered)
+        path = path_of(argument)
+        everything = _files_below(path)
+        if everything is None:
             files.append(path)
             continue
-        everything = sorted(p for p in path.rglob("*") if p.is_file())
         below = [p for p in everything if _is_recording(p)]
         if not below:
             raise UserError(
@@ -64,10 +65,19 @@ def audio_files(arguments: Sequence[str]) -> list[Path]:
     return files
 
 
+def _files_below(path: Path) -> list[Path] | None:
+    """Return the files below a folder; None for a file."""
+    if isinstance(path, Address):
+        return sorted(path.rglob()) if path.is_dir() else None
+    if os.path.isdir(path):  # noqa: PTH112 (Path's raises where a folder above cannot be entered)
+        return sorted(p for p in path.rglob("*") if p.is_file())
+    return None
+
+
 def _is_recording(path: Path) -> bool:
     """Return whether a file is a recording by its suffix, or a video by its first bytes, as a.ts may be."""
-    if path.suffix.lower() in AUDIO_SUFFIXES:
-        return True
+    if path.suffix.lower() in AUDIO_SUFFIXES or isinstance(path, Address):
+        return path.suffix.lower() in AUDIO_SUFFIXES
     with contextlib.suppress(OSError), path.open("rb") as file:
         return media_kind(file) is not None
     return False
@@ -75,6 +85,7 @@ def _is_recording(path: Path) -> bool:
 
 def refuse_bad_out(out: Path, sources: Sequence[Path]) -> None:
     """Raise a UserError if transcripts cannot be written to a path."""
+    refuse_address(out, "`out`")
     if out.resolve() in {source.resolve() for source in sources}:
         raise UserError(f"`out={out}`: this is one of the recordings; choose another file")
     if out.exists() and not out.is_file():
@@ -121,7 +132,7 @@ def files_of_recordings(
     """Return the file to write for each recording.
 
     Args:
-        out: a folder; or, where one recording is named, a file.
+        out: a folder on a disk; or, where one recording is named, a file.
         arguments: the recordings and folders that the user named.
         sources: the recordings, see `audio_files`.
         format_name: of the files, which decides their suffix.
@@ -129,7 +140,8 @@ def files_of_recordings(
     Raises:
         UserError: `out` is the wrong one of both, or two recordings would be written to one file.
     """
-    folders = [Path(argument) for argument in arguments if Path(argument).is_dir()]
+    refuse_address(out, "`out`")
+    folders = [path_of(argument) for argument in arguments if path_of(argument).is_dir()]
     if not (out.is_dir() or folders or len(sources) > 1):
         refuse_bad_out(out, sources)
         return {sources[0]: out}

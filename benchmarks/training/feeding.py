@@ -187,7 +187,12 @@ def one_at_a_time(data: dataset.Dataset, plan, number: int):
         yield tf.nest.map_structure(
             tf.constant,
             dataset.pad_batch(
-                [data.augmenter.apply(data._read(p), number, int(data.keys[p]), speeds[p]) for p in places],
+                [
+                    data.augmenter.apply(
+                        read_audio(data.utterances[p].audio_path), number, int(data.keys[p]), speeds[p]
+                    )
+                    for p in places
+                ],
                 [data.labels[p] for p in places],
             ),
         )

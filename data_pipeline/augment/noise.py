@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
@@ -13,6 +12,7 @@ import scipy.fft
 
 from asr.audio.recording import SAMPLE_RATE_HZ, Waveform, to_int16
 from asr.audio.speech_level import active_power, frame_powers
+from asr.base.system.storage.address import path_of
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.augment.sounds import (
     CACHE_BYTES,
@@ -118,6 +118,6 @@ def find_noises(where: str, on_progress: OnProgress = ignore_progress) -> Noises
         return None
     if where == "coloured":
         return ColouredNoises()
-    paths = find_sounds(Path(where), "augment.noise", built_in="coloured")
+    paths = find_sounds(path_of(where), "augment.noise", built_in="coloured")
     pieces = cut_into_pieces(paths, check_sounds(paths, "augment.noise", on_progress=on_progress))
     return RecordedNoises(pieces, SoundCache(read_piece, CACHE_BYTES))

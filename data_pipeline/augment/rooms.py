@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
@@ -20,6 +19,7 @@ import numpy.typing as npt
 import scipy.fft
 
 from asr.audio.recording import SAMPLE_RATE_HZ
+from asr.base.system.storage.address import path_of
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.augment.sounds import (
     CACHE_BYTES,
@@ -218,7 +218,7 @@ def find_responses(
         return None
     if where == "rooms":
         return SimulatedRooms.make(reverberation_s, rng)
-    paths = find_sounds(Path(where), "augment.reverb", built_in="rooms")
+    paths = find_sounds(path_of(where), "augment.reverb", built_in="rooms")
     cache = SoundCache(read_response, CACHE_BYTES)
     check_sounds(paths, "augment.reverb", cache.get, on_progress)
     return MeasuredResponses([SoundPiece(path) for path in paths], cache)

@@ -29,6 +29,7 @@ from asr.audio.recording import (
 from asr.base.errors import UserError
 from asr.base.system.files import read_lines
 from asr.base.system.shards import has_manifest, shards_of
+from asr.base.system.storage.address import Address, is_address, path_of
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.layout import files_below
 from data_pipeline.work import in_parallel
@@ -88,7 +89,7 @@ def find_sounds(where: Path, key: str, built_in: str) -> list[Path]:
         UserError: the path does not exist, it has no audio, or a line of the manifest names none.
     """
     if where.is_dir():
-        paths = list(files_below(where, AUDIO_SUFFIXES))
+        paths = _recordings_below(where)
     elif where.name.lower().endswith(AUDIO_SUFFIXES) and where.exists():
         paths = [where]
     elif has_manifest(where):
@@ -107,6 +108,12 @@ def find_sounds(where: Path, key: str, built_in: str) -> list[Path]:
     return paths
 
 
+def _recordings_below(folder: Path) -> list[Path]:
+    if isinstance(folder, Address):
+        return [path for path in folder.rglob() if path.name.lower().endswith(AUDIO_SUFFIXES)]
+    return list(files_below(folder, AUDIO_SUFFIXES))
+
+
 def _audio_path(manifest: Path, number: int, line: str) -> Path:
     try:
         record = json.loads(line)
@@ -118,7 +125,7 @@ def _audio_path(manifest: Path, number: int, line: str) -> Path:
             f'{manifest}:{number}: expected a JSON object with an audio path, {{"audio": "a.wav"}}, '
             f"received {line[:40]!r}"
         )
-    return manifest.parent / audio
+    return path_of(audio) if is_address(audio) else manifest.parent / audio
 
 
 def check_sounds(

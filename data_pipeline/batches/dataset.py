@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,7 @@ import tensorflow as tf
 from asr.audio.recording import SAMPLE_RATE_HZ, Waveform, read_audio
 from asr.base.config import AugmentConfig
 from asr.base.errors import UserError
+from asr.base.system.storage.address import is_address
 from asr.base.types import Batch, TrainingBatch, Utterance, WeightedBatch
 from asr.base.vocabulary import Vocabulary
 from data_pipeline.augment.augmenter import (
@@ -29,9 +30,10 @@ from data_pipeline.augment.augmenter import (
 from data_pipeline.augment.piece_sampling import PieceSampler
 from data_pipeline.batches.batching import padded_length, plan_epoch, plan_in_order
 from data_pipeline.batches.decoded_recordings import DecodedRecordings
+from data_pipeline.batches.read_ahead import ReadAhead
 from data_pipeline.manifests.columns import Columns, added_in_order
 from data_pipeline.manifests.rows import Rows, looked_up, narrow
-from data_pipeline.manifests.utterances import Utterances, checksum_of, columns_of
+from data_pipeline.manifests.utterances import Utterances, checksum_of, columns_of, is_remote
 from data_pipeline.work import available_cores, one_ahead
 
 READ_AHEAD = 4  # batches
@@ -124,7 +126,12 @@ class Dataset:
     def in_order(self) -> tuple[Rows, Iterator[Batch]]:
         """Return the rows of each batch, and the batches: every utterance once, not augmented."""
         plan = plan_in_order(self.num_samples, round(self.batch_s * SAMPLE_RATE_HZ))
-        return plan, self._batches(len(plan), plan.__getitem__, self._read, self.labels.__getitem__)
+
+        def read(place: int, path: str, fetched: BinaryIO | None) -> Waveform:
+            return read_audio(path if fetched is None else fetched)
+
+        rows = plan.__getitem__
+        return plan, self._batches(len(plan), rows, rows, read, self.labels.__getitem__)
 
     def epoch(
         self,
@@ -148,11 +155,10 @@ class Dataset:
         budget = round(self.batch_s * SAMPLE_RATE_HZ)
         plan = plan_epoch(clips.num_samples, budget, seed, epoch)[first_batch:]
 
-        def read(number: int) -> Waveform:
+        def read(number: int, path: str, fetched: BinaryIO | None) -> Waveform:
             place, speed = clips.places[number], float(clips.speeds[number])
             draw, key = int(clips.draws[number]), int(self.keys[place])
-            waveform = self.recordings.read(self.utterances[place].audio_path)
-            return self.augmenter.apply(waveform, draw, key, speed)
+            return self.augmenter.apply(self.recordings.read(path, fetched), draw, key, speed)
 
         def labels_of(number: int) -> Sequence[int]:
             place, speed = int(clips.places[number]), float(clips.speeds[number])
@@ -161,13 +167,14 @@ class Dataset:
         def own_clips(batch: int) -> list[int]:
             return own_rows(plan[batch])
 
+        def own_places(batch: int) -> npt.NDArray[np.int64]:
+            return clips.places[own_clips(batch)]
+
         places = plan.with_values(clips.places[plan.values])
-        batches = self._batches(len(plan), own_clips, read, labels_of)
+        batches = self._batches(len(plan), own_clips, own_places, read, labels_of)
         if self.label_weight == 1.0:
             return places, batches
-        return places, (
-            self.weighted(batch, clips.places[own_clips(number)]) for number, batch in enumerate(batches)
-        )
+        return places, (self.weighted(batch, own_places(number)) for number, batch in enumerate(batches))
 
     def drawn_labels(
         self, place: int, draw: int, speed: float, fits: Callable[[int, list[int]], bool]
@@ -243,23 +250,37 @@ class Dataset:
         weights = [self.weights.get(name, 1.0) for name in self._columns.corpus_names]
         return np.array(weights)[self._columns.corpora]
 
-    def _read(self, place: int) -> Waveform:
-        return read_audio(self.utterances[place].audio_path)
-
     def _batches(
         self,
         num_batches: int,
         clips_of: Callable[[int], Sequence[int]],
-        read: Callable[[int], Waveform],
+        places_of: Callable[[int], Sequence[int] | npt.NDArray[np.int64]],
+        read: Callable[[int, str, BinaryIO | None], Waveform],
         labels_of: Callable[[int], Sequence[int]],
     ) -> Iterator[Batch]:
-        """Yield batches of clips and labels, of which `clips_of` returns the numbers."""
+        """Yield batches of clips and labels.
+
+        Args:
+            num_batches: how many there are.
+            clips_of: returns the numbers of a batch's clips.
+            places_of: returns the places of their utterances.
+            read: (number of a clip, path, contents if they are in memory) -> samples.
+            labels_of: returns the labels of a clip.
+        """
+
+        def paths_of(number: int) -> list[str]:
+            return [self.utterances[int(place)].audio_path for place in places_of(number)]
+
+        ahead = self._read_ahead(num_batches, paths_of)
         failures: list[UserError] = []
 
         def load(number: npt.NDArray[np.int64]) -> tuple[npt.NDArray[Any], ...]:
-            clips = clips_of(int(number))
+            clips, paths = clips_of(int(number)), paths_of(int(number))
             try:
-                waveforms = [read(clip) for clip in clips]
+                fetched = ahead.take(int(number)) if ahead else {}
+                waveforms = [
+                    read(clip, path, fetched.get(path)) for clip, path in zip(clips, paths, strict=True)
+                ]
             except UserError as error:
                 failures.append(error)
                 raise
@@ -282,6 +303,19 @@ class Dataset:
             if failures:  # the reader's own error, without TensorFlow's stack around it
                 raise failures[0] from None
             raise
+        finally:
+            if ahead:
+                ahead.close()
+
+    def _read_ahead(self, num_batches: int, paths_of: Callable[[int], list[str]]) -> ReadAhead | None:
+        """Return what reads recordings from object storage; None where all are on a disk."""
+        if not is_remote(self.utterances):
+            return None
+
+        def missing(number: int) -> list[str]:
+            return [path for path in paths_of(number) if is_address(path) and path not in self.recordings]
+
+        return ReadAhead(num_batches, missing)
 
 
 def pad_batch(waveforms: Sequence[Waveform], labels: Sequence[Sequence[int]], label_step: int = 1) -> Batch:

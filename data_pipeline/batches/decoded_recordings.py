@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from pathlib import Path
+from typing import BinaryIO
 
 from asr.audio.recording import Waveform, read_audio
 
@@ -25,12 +26,21 @@ class DecodedRecordings:
         self._kept: dict[str, Waveform] = {}
         self._lock = threading.Lock()
 
-    def read(self, path: str) -> Waveform:
-        """Return the (S,) int16 samples of a recording, read-only where it was kept; see `read_audio`."""
+    def __contains__(self, path: str) -> bool:
+        return path in self._kept
+
+    def read(self, path: str, fetched: BinaryIO | None = None) -> Waveform:
+        """Return the (S,) int16 samples of a recording, read-only where it was kept; see `read_audio`.
+
+        Args:
+            path: of the recording.
+            fetched: its contents, where they are in memory.
+        """
         if path in self._kept:
             return self._kept[path]
-        waveform = read_audio(path)
-        if Path(path).suffix.lower() != ".wav":  # a WAV is in the system's own cache
+        waveform = read_audio(path if fetched is None else fetched)
+        # a WAV on a disk is in the system's own cache
+        if Path(path).suffix.lower() != ".wav" or fetched is not None:
             with self._lock:
                 if path not in self._kept and waveform.nbytes <= self._room:
                     self._room -= waveform.nbytes

@@ -39,6 +39,7 @@ from asr.base.errors import UserError
 from asr.base.system.files import is_utf8
 from asr.base.system.lock import exclusive_lock
 from asr.base.system.shards import single_file
+from asr.base.system.storage.refusals import StorageError
 from asr.base.types import Utterance
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.batches.pack_files import (
@@ -50,9 +51,9 @@ from data_pipeline.batches.pack_files import (
 )
 from data_pipeline.manifests.left_out import write_left_out
 from data_pipeline.manifests.manifest import read_manifest, write_manifest
-from data_pipeline.manifests.utterances import Utterances, UtterancesById
+from data_pipeline.manifests.utterances import Utterances, UtterancesById, is_remote
 from data_pipeline.types import UNREADABLE_AUDIO, LeftOut
-from data_pipeline.work import THREADS, Threads, in_parallel
+from data_pipeline.work import Threads, in_parallel
 
 SHARD_BYTES = 512 << 20
 AT_ONCE = 16  # recordings that a thread holds in memory
@@ -114,7 +115,9 @@ def pack_manifest(
         if target.exists():
             return _packed_before(target, utterances, kind)
         shards = _Shards(folder, target.name, kind, shard_bytes)
-        return _pack(utterances, manifest, target, shards, on_progress, cluster or THREADS)
+        return _pack(
+            utterances, manifest, target, shards, on_progress, cluster or Threads(waits=is_remote(utterances))
+        )
 
 
 def _packed_before(target: Path, utterances: Utterances, kind: PackFormat) -> Packed:
@@ -185,6 +188,8 @@ def _as_file(utterance: Utterance) -> bytes | LeftOut:
         waveform = read_audio(path)
         if audio_header(path).container in KEPT_CONTAINERS:
             return stored_bytes(path)
+    except StorageError:
+        raise
     except (UserError, OSError) as error:
         return LeftOut(path, UNREADABLE_AUDIO, str(error).removeprefix(f"{path}: "))
     wav = io.BytesIO()

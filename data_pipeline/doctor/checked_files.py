@@ -6,6 +6,7 @@ for a large corpus. A recording is checked again if its size or its time of modi
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import os
@@ -22,9 +23,12 @@ import numpy.typing as npt
 
 from asr.audio.recording import PIECE
 from asr.base.errors import UserError
+from asr.base.system.cache import cache_folder
 from asr.base.system.files import whole_file
 from asr.base.system.lock import lock_file
 from asr.base.system.shards import shards_of, single_file
+from asr.base.system.storage import store
+from asr.base.system.storage.address import Address, is_address, path_of, stat_of
 
 logger = logging.getLogger(__name__)
 
@@ -126,21 +130,40 @@ def checked_files(manifest: Path | None) -> Iterator[CheckedFiles]:
     if manifest is None:
         yield CheckedFiles(np.zeros(0, ROW))
         return
-    single = single_file(manifest)
-    path = single.with_name(single.name + SUFFIX)
+    path = _path_beside(path_of(manifest))
     files = CheckedFiles.load(path)
     try:
         yield files
     finally:
-        files.save(path, shards_of(manifest)[0])
+        files.save(path, path if isinstance(path_of(manifest), Address) else shards_of(manifest)[0])
+
+
+def _path_beside(manifest: Path) -> Path:
+    """Return where a manifest's recordings are remembered: in the cache for one at an address."""
+    single = single_file(manifest)
+    if not isinstance(single, Address):
+        return single.with_name(single.name + SUFFIX)
+    key = hashlib.sha256(str(single).encode()).hexdigest()[:16]
+    path = cache_folder() / "checked" / f"{key}-{single.name}{SUFFIX}"
+    with contextlib.suppress(OSError):  # locked while it is written
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    return path
 
 
 def _key(audio_path: str) -> int:
     return int.from_bytes(hashlib.blake2b(os.fsencode(audio_path), digest_size=8).digest(), "little")
 
 
+def _state_in_storage(audio_path: str) -> os.stat_result | None:
+    found = None if PIECE.fullmatch(audio_path) else store.find(audio_path)
+    return stat_of(found) if found else None
+
+
 def file_state(audio_path: str) -> os.stat_result | None:
     """Return the state of a recording's file, or of the pack that it is in."""
+    if is_address(audio_path):
+        return _state_in_storage(audio_path)
     piece = PIECE.fullmatch(audio_path)
     try:
         return os.stat(piece["path"] if piece else audio_path)  # noqa: PTH116 (a path for each takes as long)

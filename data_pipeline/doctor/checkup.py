@@ -22,6 +22,7 @@ from asr.audio.recording import (
     refuse_pipe,
 )
 from asr.base.errors import UserError
+from asr.base.system.storage.refusals import MISSING, StorageError
 from asr.base.text.wording import counted
 from data_pipeline.doctor.findings import Finding, ManifestLine, about
 from data_pipeline.doctor.quick import DURATION_TOLERANCE_S, LONGEST_S, is_too_short
@@ -30,6 +31,7 @@ MAX_SAMPLES = 1 << 26  # 70 minutes of 16 kHz mono; a worker needs up to 16 byte
 OFFSET = 0.01
 ZERO_TAIL_S = 1.0
 ZERO_TAIL_SHARE = 0.3
+NO_STORAGE = "no-storage"  # no finding about a recording: the check ends
 
 # a table's columns, in the order of Checkup's attributes
 ROW = np.dtype(
@@ -53,6 +55,7 @@ REASONS = {
     "cannot read this file": "missing-audio",
     "expected an audio file": "missing-audio",
     "expected a file, received a pipe": "missing-audio",
+    MISSING: "missing-audio",
     "empty file": "empty-audio",
     "cut off": "truncated-audio",
 }
@@ -63,7 +66,8 @@ class Checkup:
     """Measurements of a recording. Levels are relative to full scale, measured at 16 kHz mono.
 
     Attributes:
-        problem: a key of findings.KINDS if the file cannot be used; all else may be missing then.
+        problem: a key of findings.KINDS, or NO_STORAGE, if the file cannot be used; all else may be missing
+            then.
         detail: detail of the problem.
         rate_hz: sample rate of the file.
         num_channels: number of channels of the file.
@@ -161,6 +165,8 @@ def check_recording(path: str) -> Checkup:
         if is_too_short(header.duration_s):
             return Checkup("too-short", f"{header.duration_s * 1000:.1f} ms")
         return measure(read_audio(path), header)
+    except StorageError as error:
+        return Checkup(NO_STORAGE, str(error))
     except UserError as error:
         reason = str(error).removeprefix(f"{path}: ")
         codes = (code for start, code in REASONS.items() if reason.startswith(start))

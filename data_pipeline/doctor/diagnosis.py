@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from asr.base.cluster import Cluster
+from asr.base.errors import UserError
 from asr.base.work import OnProgress, ignore_progress, reported
 from data_pipeline.doctor import comparisons, label_checks
-from data_pipeline.doctor.checkup import Checkups, audio_findings
+from data_pipeline.doctor.checkup import NO_STORAGE, Checkups, audio_findings
 from data_pipeline.doctor.comparisons import Sentences, Speakers
 from data_pipeline.doctor.contents import AudioPaths, Contents, Entries, Findings, GrowingFindings
 from data_pipeline.doctor.findings import KINDS, Finding, Severity, Source
@@ -103,11 +104,17 @@ def check_entries(
     on_progress: OnProgress = ignore_progress,
     cluster: Cluster | None = None,
 ) -> Checkups:
-    """Decode and measure every recording on all cores or on a cluster, and return the checkup of each."""
+    """Decode and measure every recording on all cores or on a cluster, and return the checkup of each.
+
+    Raises:
+        UserError: object storage cannot be used.
+    """
     checkups = Checkups(len(entries))
     paths = AudioPaths(entries.utterances)
     results = check_recordings(paths, num_workers, cluster=cluster)
     for index, one in reported(results, "decoding", "files", on_progress, len(paths)):
+        if one.problem == NO_STORAGE:
+            raise UserError(one.detail)
         checkups[index] = one
     return checkups
 

@@ -10,6 +10,7 @@ from typing import Literal, TypeAlias
 from asr.base.config import DataConfig
 from asr.base.errors import UserError
 from asr.base.system.shards import is_pattern, shards_of
+from asr.base.system.storage.address import path_of
 from asr.base.types import Utterance
 from data_pipeline.corpora.clip_lists import split_of
 from data_pipeline.manifests.sharded import manifests_in
@@ -240,7 +241,7 @@ def sources_to_examine(manifests: Sequence[Path], data: DataConfig) -> list[Sour
     Raises:
         UserError: there is no manifest, or one is given twice.
     """
-    paths = list(manifests) or [Path(path) for path in (data.train, data.dev, data.test) if path]
+    paths = list(manifests) or [path_of(path) for path in (data.train, data.dev, data.test) if path]
     if not paths and data.corpus:
         parts = parts_of(data.corpus, data.source)
         folder = folder_of(parts, Path(data.prepared_dir), data.held_out_speakers, data.strings)

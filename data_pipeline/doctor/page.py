@@ -12,6 +12,7 @@ from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote
 
+from asr.base.system.storage.address import path_of
 from asr.base.text.wording import duration, short_number, visible
 from asr.base.types import Utterance
 from asr.pages.charts import Chart
@@ -221,7 +222,7 @@ class _Examples:
             self._where(finding),
             utterance,
             description,
-            _short(Path(utterance.audio_path), self._common),
+            _short(path_of(utterance.audio_path), self._common),
             self._address(utterance),
             has_player,
         )
@@ -235,7 +236,7 @@ class _Examples:
 
     def _address(self, utterance: Utterance) -> str:
         """Return the address of the recording, relative to the page."""
-        audio = Path(utterance.audio_path).absolute()
+        audio = path_of(utterance.audio_path).absolute()
         try:
             relative = os.path.relpath(audio, self._folder)
         except ValueError:  # another drive

@@ -15,16 +15,26 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES, audio_header, read_audio, refuse_pipe
+from asr.audio.recording import (
+    PIECE,
+    SAMPLE_RATE_HZ,
+    WINDOW_SAMPLES,
+    audio_header,
+    read_audio,
+    refuse_missing_piece,
+    refuse_pipe,
+)
 from asr.base.errors import UserError
+from asr.base.system.storage.address import is_address
+from asr.base.system.storage.refusals import StorageError
 from asr.base.text.wording import counted, listed
 from asr.base.types import Utterance
 from asr.base.vocabulary import Vocabulary
 from asr.base.work import OnProgress, Work, ignore_progress
 from data_pipeline.doctor.checked_files import CheckedFiles, checked_files, file_state
-from data_pipeline.manifests.utterances import some_of
+from data_pipeline.manifests.utterances import is_remote, some_of
 from data_pipeline.text.sentences import sentence_key
-from data_pipeline.work import in_parallel
+from data_pipeline.work import Threads, in_parallel
 
 logger = logging.getLogger(__name__)
 
@@ -141,7 +151,10 @@ def _check_all(
     unstated: collections.Counter[str] = collections.Counter()
     with checked_files(manifest) as files:
         check = functools.partial(_check, files=files)
-        for checked in in_parallel(check, utterances, "checking audio", on_progress=on_progress):
+        workers = Threads(waits=is_remote(utterances))
+        for checked in in_parallel(
+            check, utterances, "checking audio", on_progress=on_progress, workers=workers
+        ):
             unstated.update([checked.unstated] * bool(checked.unstated))
             yield checked
     for container, number in unstated.items():
@@ -171,13 +184,17 @@ def _check_with_others(
             if len(files) >= len(utterances):
                 return
             check = functools.partial(_check, files=files)
-            for _ in in_parallel(check, utterances[first:last], "checking audio", on_progress=report):
+            some = utterances[first:last]
+            workers = Threads(waits=is_remote(some))
+            for _ in in_parallel(check, some, "checking audio", on_progress=report, workers=workers):
                 pass
         num_done += last - first
 
 
 def _check(utterance: Utterance, files: CheckedFiles) -> _Checked:
     path = utterance.audio_path
+    if is_address(path) and PIECE.fullmatch(path):
+        return _check_packed(utterance)
     duration_s, unstated = files.duration_s(path), ""
     if duration_s is None:
         before = file_state(path)
@@ -186,12 +203,25 @@ def _check(utterance: Utterance, files: CheckedFiles) -> _Checked:
             header = audio_header(path)
             if header.needs_decoding:
                 read_audio(path)
+        except StorageError:
+            raise
         except UserError as error:
             return _Checked(str(error))
         duration_s, unstated = header.duration_s, "" if header.length_is_stated else header.container
         if not unstated:
             files.add(path, before, duration_s)
     return _checked_duration(utterance, duration_s, unstated)
+
+
+def _check_packed(utterance: Utterance) -> _Checked:
+    """Check that a pack in object storage contains a recording, which was decoded before it was packed."""
+    try:
+        refuse_missing_piece(utterance.audio_path)
+    except StorageError:
+        raise
+    except UserError as error:
+        return _Checked(str(error))
+    return _checked_duration(utterance, utterance.duration_s, "")
 
 
 def _checked_duration(utterance: Utterance, duration_s: float, unstated: str) -> _Checked:

@@ -6,7 +6,8 @@
 A corpus may be in several files, its shards, named together by wildcards: `train-*.jsonl`. They are read in
 the order of their names; ids are unique over all of them. A file whose name ends in `.gz` is compressed.
 
-`audio` is relative to the manifest's folder, or absolute. `tokens` are separated by spaces; `text`, `speaker`
+`audio` is relative to the manifest's folder, or absolute, or an address such as s3://bucket/a-1.wav; so may
+the manifest be at an address. `tokens` are separated by spaces; `text`, `speaker`
 and `corpus`, which only joint manifests have, may be missing. In manifests of `asr label`, `labelled_by`
 describes the model that made text and tokens; see `asr.base.types.MachineLabel`.
 """
@@ -30,6 +31,7 @@ from asr.base.errors import UserError
 from asr.base.system.files import whole_file
 from asr.base.system.paths import path_on_disk
 from asr.base.system.shards import is_compressed, open_shard, shards_of
+from asr.base.system.storage.address import is_address, path_of
 from asr.base.text.wording import listed
 from asr.base.types import Utterance
 from data_pipeline.manifests.columns import GrowingColumns
@@ -98,7 +100,7 @@ def read_manifest(path: Path) -> Utterances:
         UserError: a file is missing or empty, a line is not a valid record, or an id appears twice.
     """
     places = _Places(shards_of(path), array("q", [0]), array("q"))
-    lines, columns = Lines(), GrowingColumns()
+    lines, columns, names_addresses = Lines(), GrowingColumns(), False
     errors = []
     for shard in places.shards:
         for line in _lines_of(_on_disk(shard)):
@@ -107,6 +109,7 @@ def read_manifest(path: Path) -> Utterances:
             elif not errors:
                 _append(columns, line.record)
                 lines.append(line.content)
+                names_addresses |= "://" in line.record["audio"]
                 places.numbers.append(line.number)
         if not errors and places.begins[-1] == len(lines):
             raise UserError(f"{shard}: no utterances in this manifest; prepare the corpus again")
@@ -114,14 +117,15 @@ def read_manifest(path: Path) -> Utterances:
     if errors:
         raise UserError(listed(errors, NUM_ERRORS, separator="\n"))
     lines.finish()
-    source = Source(lines, folder_prefix(_on_disk(places.shards[0]).parent))  # all shards are in one folder
+    folder = folder_prefix(_on_disk(places.shards[0]).parent)  # all shards are in one folder
+    source = Source(lines, folder, names_addresses or is_address(folder))
     utterances = Utterances([source], np.arange(len(lines)), columns.columns())
     _refuse_duplicates(utterances, places)
     return utterances
 
 
 def _on_disk(path: Path) -> Path:
-    return Path(path_on_disk(str(path)))
+    return path_of(path_on_disk(str(path_of(path))))
 
 
 def _append(columns: GrowingColumns, record: Record) -> None:

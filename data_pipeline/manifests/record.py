@@ -12,6 +12,7 @@ from typing import Any, TypeAlias
 from asr.base.errors import UserError
 from asr.base.system.files import is_utf8
 from asr.base.system.paths import path_on_disk
+from asr.base.system.storage.address import is_address, path_of
 from asr.base.types import MachineLabel, Utterance
 
 URL = re.compile(r"[a-zA-Z][a-zA-Z0-9+.-]+://")
@@ -51,9 +52,10 @@ def checked_record(line: str) -> Record:
         value: Any = record.get(name)
         if not (isinstance(value, str) and is_plain):
             _check_text(value, name, default)
-        if name == "audio" and "://" in value and URL.match(value):
+        if name == "audio" and "://" in value and URL.match(value) and not is_address(value):
             raise UserError(
-                f"audio: expected a path, received the address {value}; download the recording first"
+                f"audio: expected a path, or an address in object storage such as s3://, received {value}; "
+                "download the recording first"
             )
     if record.get("labelled_by") is not None:
         machine_label(record["labelled_by"])
@@ -112,7 +114,7 @@ def _json(line: str) -> Any:
 
 
 def _record(utterance: Utterance, folder: Path) -> Record:
-    audio = Path(utterance.audio_path).resolve()
+    audio = path_of(utterance.audio_path).resolve()
     if audio.is_relative_to(folder):
         audio = audio.relative_to(folder)
     return {
@@ -128,7 +130,9 @@ def _record(utterance: Utterance, folder: Path) -> Record:
 
 
 def _audio_path(folder: str, audio: str) -> str:
-    return folder + audio if PLAIN_PATH.fullmatch(audio) else str(Path(folder) / audio)
+    if PLAIN_PATH.fullmatch(audio):
+        return folder + audio
+    return audio if is_address(audio) else str(path_of(folder) / audio)
 
 
 def machine_label(record: Any) -> MachineLabel | None:

@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 from typing_extensions import override
 
+from asr.base.system.storage.address import is_address
 from asr.base.types import Utterance
 from data_pipeline.manifests.columns import Columns, joined_columns, utterance_keys
 from data_pipeline.manifests.lines import Lines
@@ -27,10 +28,12 @@ class Source(NamedTuple):
     Attributes:
         lines: that have been checked.
         folder: that audio paths are relative to, "" for the current one, with a slash at its end otherwise.
+        is_remote: whether recordings are at addresses, some or all.
     """
 
     lines: Lines
     folder: str
+    is_remote: bool = False
 
 
 class Utterances(ComparedByItems[Utterance]):
@@ -80,6 +83,11 @@ class Utterances(ComparedByItems[Utterance]):
     @override
     def __iter__(self) -> Iterator[Utterance]:
         return itertools.starmap(utterance_of, self._lines(self._indices))
+
+    @property
+    def is_remote(self) -> bool:
+        """Return whether recordings are at addresses, some or all."""
+        return any(source.is_remote for source in self._sources)
 
     def checksum(self) -> int:
         """Return a checksum of the ids, durations and tokens, see `checksum_of`."""
@@ -142,6 +150,13 @@ def durations_of(utterances: Sequence[Utterance]) -> npt.NDArray[np.float64]:
     if isinstance(utterances, Utterances):
         return utterances.columns.durations_s
     return np.array([utterance.duration_s for utterance in utterances])
+
+
+def is_remote(utterances: Sequence[Utterance]) -> bool:
+    """Return whether recordings are at addresses, some or all."""
+    if isinstance(utterances, Utterances):
+        return utterances.is_remote
+    return any(is_address(utterance.audio_path) for utterance in utterances)
 
 
 def some_of(utterances: Sequence[Utterance], indices: Sequence[int]) -> Sequence[Utterance]:

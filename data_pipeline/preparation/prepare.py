@@ -22,6 +22,7 @@ from asr.base.errors import UserError
 from asr.base.system.files import cannot_write, is_utf8
 from asr.base.system.lock import exclusive_lock
 from asr.base.system.paths import path_on_disk
+from asr.base.system.storage.address import is_address, path_of, refuse_address
 from asr.base.text.units import MANDARIN_UNITS
 from asr.base.types import Utterance
 from asr.base.work import OnProgress, ignore_progress, reported
@@ -128,6 +129,12 @@ def _opened(
 ) -> tuple[Corpus, dict[str, str], Before]:
     """Return a corpus, what identifies its preparation, and what an earlier one made."""
     corpus = find_corpus(name)
+    refuse_address(path_of(target), "`target`")
+    for source in filter(is_address, sources):
+        raise UserError(
+            f"{source}: expected a folder or a list on a disk, received an address; copy it to a disk. The "
+            "audio that a list names may be at addresses"
+        )
     origin = {
         "corpus": name,
         "source": ", ".join(str(Path(source).resolve()) for source in sources) if corpus.needs_source else "",

@@ -14,6 +14,7 @@ import numpy as np
 from asr.base.errors import UserError
 from asr.base.system.files import cannot_write
 from asr.base.system.shards import is_manifest_name
+from asr.base.system.storage.address import path_of
 from asr.base.text.mixed import begins_word, mixed_vocabulary, mixed_words, words_of_mixed
 from asr.base.text.pieces import Pieces, text_of_pieces
 from asr.base.text.pinyin import mandarin_syllables
@@ -135,7 +136,7 @@ class PieceText:
         if source != STANDARD_INPUT and is_manifest_name(source):
             yield [
                 tokens
-                for utterance in read_manifest(Path(source))
+                for utterance in read_manifest(path_of(source))
                 if (tokens := self._labels(utterance.text, utterance.tokens))
             ]
             return

@@ -14,6 +14,7 @@ from asr.base.errors import UserError
 from asr.base.system.child_process import ChildEndedError, ChildProcess
 from asr.base.system.files import cannot_write
 from asr.base.system.shards import is_manifest_name
+from asr.base.system.storage.address import path_of
 from asr.base.text.units import Unit
 from asr.base.work import OnProgress, Work, ignore_progress
 from data_pipeline.labels.readings.rules import SENTENCE_END
@@ -116,7 +117,7 @@ class SpokenText:
         num_read = 0
         manifests = [source for source in self.sources if is_manifest_name(source)]
         texts = [source for source in self.sources if source not in manifests]
-        labelled = (manifest_text.segment_manifest(Path(source)) for source in manifests)
+        labelled = (manifest_text.segment_manifest(path_of(source)) for source in manifests)
         for block in itertools.chain(segment_files(texts, children), *labelled):
             self._take(block)
             num_read += block.num_bytes
@@ -171,7 +172,7 @@ def _size_of(sources: Sequence[str]) -> int | None:
     """Return the size of all files in bytes; None if one of them is standard input."""
     if STANDARD_INPUT in sources:
         return None
-    return sum(Path(source).stat().st_size for source in sources)
+    return sum(path_of(source).stat().st_size for source in sources)
 
 
 def _counts_as_text(counts: Counter[str]) -> str:

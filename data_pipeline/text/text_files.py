@@ -12,6 +12,7 @@ from typing import IO, NamedTuple, cast
 
 from asr.base.errors import UserError
 from asr.base.system.shards import has_manifest, shards_of
+from asr.base.system.storage.address import path_of
 from asr.base.text.hanzi_text import is_hanzi
 
 STANDARD_INPUT = "-"
@@ -43,7 +44,7 @@ def find_text_files(paths: Sequence[str]) -> list[str]:
     """
     found = []
     for name in paths:
-        path = Path(name)
+        path = path_of(name)
         if name == STANDARD_INPUT:
             found.append(name)
         elif path.is_dir():
@@ -75,7 +76,7 @@ def read_blocks(source: str) -> Iterator[TextBlock]:
         if source == STANDARD_INPUT:
             yield from _blocks("standard input", sys.stdin.buffer)
         else:
-            with Path(source).open("rb") as raw:
+            with path_of(source).open("rb") as raw:
                 yield from _blocks(source, raw)
     except (EOFError, zlib.error, gzip.BadGzipFile):
         raise UserError(f"{source}: this gzip file is damaged or truncated; fetch it again") from None

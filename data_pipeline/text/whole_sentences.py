@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
-from pathlib import Path
 
 from asr.base.system.shards import is_manifest_name
+from asr.base.system.storage.address import path_of
 from asr.base.text.hanzi_text import HANZI, is_hanzi
 from data_pipeline.manifests.manifest import read_manifest
 from data_pipeline.text.reading_text import CLOSING, PUNCTUATION, SENTENCE_ENDS
@@ -37,7 +37,7 @@ def whole_sentences(paths: Sequence[str]) -> Iterator[str]:
     """
     for source in find_text_files(paths):
         if is_manifest_name(source):
-            lines: Iterable[str] = (utterance.text for utterance in read_manifest(Path(source)))
+            lines: Iterable[str] = (utterance.text for utterance in read_manifest(path_of(source)))
         else:
             lines = _lines(source)
         for line in lines:

@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from data_pipeline.work import in_parallel, one_ahead
+from data_pipeline.work import WAITING_AT_ONCE, Threads, available_cores, in_parallel, one_ahead
 
 
 def until(condition):
@@ -75,3 +75,12 @@ def test_closed_iterators_leave_no_thread():
     next(results)
     results.close()
     until(lambda: set(threading.enumerate()) <= before)
+
+
+def test_where_threads_wait_for_a_network_there_are_more_than_cores():
+    num_threads = available_cores() + 2
+    together = threading.Barrier(num_threads)  # breaks unless that many wait at once
+    items = range(num_threads * WAITING_AT_ONCE)
+    workers = Threads(waits=True)
+    results = list(in_parallel(lambda _: together.wait(timeout=60), items, "items", workers=workers))
+    assert len(results) == len(items)

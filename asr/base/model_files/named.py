@@ -1,8 +1,9 @@
-"""Find the run that a user names: a directory, a model file, the address of one, or a model in the box.
+"""Find the run that a user names: a directory, a model file, the address of either, or a model in the box.
 
 named_folder("runs/demo")
 named_folder("mine.polyphone")
 named_folder("https://example.org/mine.polyphone#sha256=9f86d081...")
+named_folder("s3://bucket/runs/demo")
 named_folder("general")        # asr/base/model_files/general.polyphone, if this installation carries it
 """
 
@@ -15,8 +16,10 @@ import urllib.parse
 from pathlib import Path
 
 from asr.base.errors import UserError
+from asr.base.model_files.fetched import fetched
 from asr.base.model_files.model_file import SUFFIX, about_of, models_folder, unpacked
 from asr.base.system.lock import exclusive_lock
+from asr.base.system.storage.address import Address, path_of
 
 logger = logging.getLogger(__name__)
 
@@ -29,19 +32,23 @@ ASCII = "".join(map(chr, range(33, 127)))  # which an address has as it is
 THIS_MACHINE = ("localhost", "127.0.0.1", "::1")
 EXAMPLES = (
     "a run's directory, such as runs/demo, a model file (NAME.polyphone), or the address of one "
-    "(https://example.org/NAME.polyphone)"
+    "(https://example.org/NAME.polyphone, s3://BUCKET/runs/demo)"
 )
 
 
 def named_folder(named: str | Path) -> Path:
     """Return the directory of the run that a user names, which may not exist.
 
-    A model file is unpacked into the cache at first use, and an address is downloaded into it.
+    A model file is unpacked into the cache at first use, and an address is downloaded into it. Of a run in
+    object storage, the cache has a copy; see `asr.base.model_files.fetched`.
 
     Raises:
         UserError: the model file, or the address, cannot be used, or there is no model in the box.
     """
-    path = Path(named)
+    path = path_of(named)
+    if isinstance(path, Address):
+        copy = fetched(str(path))
+        return copy if copy.is_dir() else unpacked(copy)
     if ADDRESS.fullmatch(str(named)):
         return unpacked(_downloaded(str(named)))
     try:
@@ -63,7 +70,7 @@ def named_folder(named: str | Path) -> Path:
 
 def is_named(text: str) -> bool:
     """Return whether a text names a run that exists, or a model, rather than a recording."""
-    path = Path(text)
+    path = path_of(text)
     try:
         return bool(
             ADDRESS.fullmatch(text)

@@ -14,8 +14,11 @@ COARSE_NS = 2_000_000_000  # of FAT
 
 
 def path_on_disk(path: str) -> str:
-    """Return a path, each name in the Unicode form that it has on disk; as it is where it is nowhere."""
-    if path.isascii() or os.path.lexists(path):
+    """Return a path, each name in the Unicode form that it has on disk; as it is where it is nowhere.
+
+    So is an address, as the names of object storage have one form only.
+    """
+    if path.isascii() or "://" in path or os.path.lexists(path):
         return path
     head, name = os.path.split(path)
     if head == path:

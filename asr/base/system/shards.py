@@ -1,6 +1,6 @@
 """Manifests of one corpus in several files, its shards, which a name with wildcards stands for.
 
-for shard in shards_of(Path("data/mine/train-*.jsonl.gz")):
+for shard in shards_of(Path("data/mine/train-*.jsonl.gz")):  # or an address, s3://corpus/train-*.jsonl.gz
     with open_shard(shard) as file:
         ...
 """
@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from asr.base.errors import UserError
+from asr.base.system.storage.address import Address, path_of
 
 MANIFEST_SUFFIX, COMPRESSED = ".jsonl", ".gz"
 SUFFIXES = (MANIFEST_SUFFIX, MANIFEST_SUFFIX + COMPRESSED)
@@ -51,6 +52,7 @@ def shards_of(path: Path) -> list[Path]:
     Raises:
         UserError: no file has such a name, or a numbered shard is missing.
     """
+    path = path_of(path)
     if not is_pattern(path):
         if WILDCARDS.search(str(path.parent)) and not path.exists() and not path.parent.exists():
             raise UserError(f"{path}: expected wildcards in the name of the files only; name one folder")
@@ -91,10 +93,13 @@ def _refuse_incomplete(pattern: Path, found: Sequence[str]) -> None:
 
 def has_manifest(path: Path) -> bool:
     """Return whether a manifest, or a shard of it, is there."""
+    path = path_of(path)
     return bool(_found(path)) if is_pattern(path) else path.exists()
 
 
 def _found(path: Path) -> list[Path]:
+    if isinstance(path, Address):
+        return sorted(found for found in path.parent.glob(path.name) if is_manifest_name(found.name))
     names = glob.glob(path.name, root_dir=path.parent)  # noqa: PTH207 (pathlib finds hidden files, too)
     return [path.parent / name for name in sorted(names) if is_manifest_name(name)]
 
@@ -119,7 +124,7 @@ def open_shard(path: Path) -> Iterator[BinaryIO]:
             yield file
         return
     try:
-        with gzip.open(path) as compressed:
+        with path.open("rb") as file, gzip.open(file) as compressed:
             yield cast(BinaryIO, compressed)
     except (EOFError, zlib.error, gzip.BadGzipFile) as error:
         raise UserError(

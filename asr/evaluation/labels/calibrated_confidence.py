@@ -16,13 +16,13 @@ import dataclasses
 import logging
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from asr.base.errors import UserError
+from asr.base.system.storage.address import path_of
 from asr.base.text.wording import counted
 from asr.base.types import Utterance
 from asr.base.work import OnProgress, Work, ignore_progress
@@ -121,7 +121,7 @@ def samples_of(
     number = min(len(utterances), MAX_SAMPLES)
     some = [utterances[index * len(utterances) // number] for index in range(number)]
     expect_unit([token for utterance in some for token in utterance.tokens], recognizer.vocabulary, "dev")
-    paths = [Path(utterance.audio_path) for utterance in some]
+    paths = [path_of(utterance.audio_path) for utterance in some]
 
     def report(work: Work) -> None:
         on_progress(dataclasses.replace(work, task="calibrating the confidence"))

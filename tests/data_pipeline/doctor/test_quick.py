@@ -3,10 +3,15 @@ import dataclasses
 import numpy as np
 import pytest
 import soundfile
+from helpers.object_storage import object_storage
 
-from asr.audio.recording import audio_duration_s, read_audio
+from asr.audio import recording
+from asr.audio.recording import audio_duration_s, piece_of_file, read_audio
+from asr.base.errors import UserError
+from asr.base.system.storage.address import path_of
 from asr.base.types import Utterance
 from asr.base.vocabulary import Vocabulary
+from data_pipeline.doctor import checked_files
 from data_pipeline.doctor.quick import check_audio, check_utterances, log_left_out, shared_sentences
 
 
@@ -84,3 +89,56 @@ def test_shared_sentences_are_counted_by_text_and_tokens(clips):
     assert shared_sentences(clips, [other, unlike]) == 1
     untitled = [dataclasses.replace(clip, text="") for clip in (clips[0], clips[1])]
     assert shared_sentences(untitled[:1], untitled) == 1
+
+
+@pytest.fixture(scope="module")
+def bucket():
+    with object_storage() as bucket:
+        yield bucket
+
+
+@pytest.fixture
+def opened(monkeypatch, tmp_path):
+    """Return the list of addresses that recordings are read from; what is remembered is in a folder."""
+    opened, read = [], recording.open_stored
+    monkeypatch.setattr(recording, "open_stored", lambda name: opened.append(name) or read(name))
+    monkeypatch.setattr(checked_files, "cache_folder", lambda: tmp_path)
+    return opened
+
+
+def test_recordings_in_a_bucket_are_read_again_only_when_they_have_changed(
+    clips, bucket, opened, monkeypatch
+):
+    monkeypatch.setattr(checked_files, "SETTLED_NS", 0)
+    stored = [
+        dataclasses.replace(clip, audio_path=bucket.put(open(clip.audio_path, "rb").read(), f"{clip.id}.wav"))  # noqa: PTH123, SIM115
+        for clip in clips[:3]
+    ]
+    manifest = path_of(f"{bucket.address}/train.jsonl")
+    assert check_audio(stored, manifest=manifest) == ["", "", ""]
+    assert sorted(opened) == sorted(one.audio_path for one in stored)
+    opened.clear()
+    assert check_audio(stored, manifest=manifest) == ["", "", ""]
+    assert opened == []
+    bucket.put(b"RIFF", f"{clips[1].id}.wav")
+    problems = check_audio(stored, manifest=manifest)
+    assert [bool(problem) for problem in problems] == [False, True, False]
+    assert problems[1].startswith(f"{clips[1].id}: {stored[1].audio_path}: ")
+    assert opened == [stored[1].audio_path]
+
+
+def test_of_packs_in_a_bucket_only_the_sizes_are_checked(clips, bucket, opened):
+    address = bucket.put(bytes(1000), "a.tar")
+    whole, cut = (
+        dataclasses.replace(clips[0], audio_path=piece_of_file(address, begin, 500)) for begin in (500, 501)
+    )
+    problems = check_audio([whole, cut])
+    assert problems[0] == ""
+    assert "cut off: the file ends before this recording does; pack or copy it again" in problems[1]
+    assert opened == []
+
+
+@pytest.mark.parametrize("name", ["a.wav", "a.tar@0+10"])
+def test_storage_that_cannot_be_used_ends_the_check_rather_than_leaving_recordings_out(clips, bucket, name):
+    with pytest.raises(UserError, match=r"^s3://no-such/a.*: there is no bucket no-such"):
+        check_audio([dataclasses.replace(clips[0], audio_path=f"s3://no-such/{name}")])

@@ -52,8 +52,14 @@ GOOD = '{"id": "a", "audio": "a.wav", "duration_s": 1, "tokens": "x y"}'
         ("[" * 100_000, ":1: not a JSON object"),
         (GOOD.replace("1,", "1" * 5000 + ","), ":1: not a JSON object"),
         (GOOD.replace('"x y"', "3"), r":1: tokens: expected a string, received 3"),
-        (GOOD.replace("a.wav", "s3://bucket/a.wav"), ":1: audio: .* the address s3://bucket/a.wav; download"),
-        (GOOD.replace("a.wav", "https://x.org/a.wav"), ":1: audio: .* the address https://x.org/a.wav"),
+        (
+            GOOD.replace("a.wav", "ftp://x.org/a.wav"),
+            ":1: audio: .* such as s3://, received ftp://x.org/a.wav",
+        ),
+        (
+            GOOD.replace("a.wav", "https://x.org/a.wav"),
+            ":1: audio: .* received https://x.org/a.wav; download",
+        ),
         ('{"audio_filepath": "a.wav", "duration": 1, "text": "x"}', ":1: .*NeMo.* `asr prepare json_lines"),
         (GOOD.replace('"a"', '"a", "labelled_by": "demo"'), ":1: labelled_by: expected a JSON object"),
         (

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import get_args
 
 from asr.base.errors import UserError
+from asr.base.system.storage.address import path_of
 from asr.cli.options.cluster import add_cluster_argument, chosen_cluster
 from asr.cli.progress_bars import ProgressBars
 from data_pipeline.labels.readings.tones import Tones
@@ -90,7 +91,7 @@ def prepare_command(arguments: argparse.Namespace) -> int:
         prepared = prepare_corpus(
             arguments.corpus,
             sources[0] if sources else "",
-            Path(out),
+            path_of(out),
             arguments.units,
             more_sources=sources[1:],
             reading=ReadingOptions(arguments.tones, arguments.readings, arguments.normalize),

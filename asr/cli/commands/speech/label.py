@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from asr.base.config import Range
 from asr.base.errors import UserError
 from asr.base.system.shards import has_manifest
+from asr.base.system.storage.address import path_of
 from asr.cli.options.decoder import add_hanzi_argument, add_search_arguments, decoder_choice
 from asr.cli.options.devices import add_device_arguments, chosen_devices
 from asr.cli.progress_bars import ProgressBars
@@ -72,7 +73,7 @@ def label_command(arguments: argparse.Namespace) -> int:
             f"{arguments.run}: a model file has no dev set, on which the confidence is calibrated; name "
             "labelled recordings with --dev"
         )
-    dev = arguments.dev or Path(run.config().data.dev)
+    dev = arguments.dev or path_of(run.config().data.dev)
     if arguments.out.suffix != ".jsonl" or arguments.out.resolve() == dev.resolve():
         raise UserError(f"--out {arguments.out}: expected the name of a new manifest, such as labelled.jsonl")
     _refuse_labels_of_people(arguments.out)

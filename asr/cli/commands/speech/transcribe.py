@@ -37,7 +37,8 @@ def add_transcribe_arguments(parser: argparse.ArgumentParser) -> None:
         "files",
         nargs="+",
         metavar="FILE",
-        help="audio of any rate and container, a folder, or - for standard input",
+        help="audio of any rate and container, a folder, an address such as s3://BUCKET/FOLDER, or - for "
+        "standard input",
     )
     run.required = files.required = False  # see `run_and_rest`
     parser.add_argument(

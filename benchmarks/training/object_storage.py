@@ -1,0 +1,163 @@
+"""Measures training from packs in object storage: the share of the time that training waits for batches.
+
+    python -m benchmarks.training.object_storage [--latency-ms 50] [--config demo]
+
+A server in a process of its own answers as S3 does, each request after the latency. The peer is the same
+training on the same packs on the disk, in turn; nothing is kept in memory from one epoch to the next. The
+requests that the server has counted are those of an epoch.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ["TF_CPP_MIN_LOG_LEVEL"] = "3"
+
+import argparse
+import contextlib
+import dataclasses
+import socket
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+from asr.base.config import Config, load_config
+from asr.base.system.storage.address import path_of
+from asr.base.vocabulary import Vocabulary
+from asr.model.acoustic_model import make_acoustic_model
+from asr.model.devices import ONE_DEVICE
+from asr.runs.progress import Progress
+from asr.runs.run import Run
+from asr.training.engine import start_engine
+from asr.training.trainer import Trainer, TrainingSetup
+from benchmarks.common import show
+from data_pipeline.augment.augmenter import Augmenter
+from data_pipeline.batches.dataset import Dataset
+from data_pipeline.batches.decoded_recordings import DecodedRecordings
+from data_pipeline.batches.pack import pack_manifest
+from data_pipeline.manifests.manifest import read_manifest
+from data_pipeline.preparation.prepare import prepare_corpus
+
+BUCKET = "packs"
+EPOCHS = 2
+SHARD_BYTES = 16 << 20
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
+    parser.add_argument("--latency-ms", type=float, default=50.0)
+    parser.add_argument("--config", default="demo")
+    arguments = parser.parse_args()
+    corpus = prepare_corpus("mandarin_demo", "", Path("data/mandarin_demo"))
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        packed = pack_manifest(corpus.manifests["train"], folder / BUCKET, SHARD_BYTES)
+        with served(folder, arguments.latency_ms) as server:
+            manifests = {
+                "disk": packed.manifest,
+                "object storage": path_of(f"s3://{BUCKET}/{packed.manifest.name}"),
+            }
+            rows = compared(manifests, arguments.config, folder, server)
+    show(f"training {arguments.config} from packs, {arguments.latency_ms:g} ms before each answer", rows)
+
+
+def compared(manifests: dict[str, Path], name: str, folder: Path, server: str) -> dict[str, str]:
+    """Train epochs from each place in turn; return each one's share of waiting, and its speed."""
+    reading = read_in_turn(manifests, load_config(name))
+    trainers = {
+        where: trainer_on(path, name, folder / f"run-{len(where)}") for where, path in manifests.items()
+    }
+    shares: dict[str, list[float]] = {where: [] for where in trainers}
+    seconds: dict[str, list[float]] = {where: [] for where in trainers}
+    asked: list[int] = []
+    for number in range(EPOCHS + 1):  # the first one compiles
+        for where, trainer in trainers.items():
+            trainer.progress = Progress()
+            before, began_s = num_requests(server), time.perf_counter()
+            trainer.train_epoch()
+            took_s, epoch = time.perf_counter() - began_s, trainer.progress.epoch
+            if number:
+                shares[where].append(epoch.waiting_s / epoch.train_s)
+                seconds[where].append(took_s)
+                asked += [num_requests(server) - before] * (where != "disk")
+    duration_s = next(iter(trainers.values())).train_data.duration_s
+    rows = {
+        where: f"{statistics.median(shares[where]):.2%} of the time waiting, "
+        f"{duration_s / statistics.median(seconds[where]):,.0f} s of audio per second"
+        for where in trainers
+    }
+    clips = len(next(iter(trainers.values())).train_data.utterances)
+    return reading | rows | {"requests": f"{statistics.median(asked):,.0f} for {clips:,} clips of an epoch"}
+
+
+def read_in_turn(manifests: dict[str, Path], config: Config) -> dict[str, str]:
+    """Read epochs without training on them, from each place in turn; return the speed of each."""
+    seconds: dict[str, list[float]] = {where: [] for where in manifests}
+    duration_s = 0.0
+    for number in range(EPOCHS):
+        for where, manifest in manifests.items():
+            data = dataset_of(manifest, config)
+            duration_s, began_s = data.duration_s, time.perf_counter()
+            for _ in data.epoch(number, 1, lambda num_samples, labels: True)[1]:
+                pass
+            seconds[where].append(time.perf_counter() - began_s)
+    return {
+        f"{where}, reading alone": f"{duration_s / statistics.median(taken):,.0f} s of audio per second"
+        for where, taken in seconds.items()
+    }
+
+
+def dataset_of(manifest: Path, config: Config) -> Dataset:
+    utterances = read_manifest(manifest)
+    vocabulary = Vocabulary.of_utterances(utterances)
+    augmenter = Augmenter.load(config.augment, config.train.seed)
+    kept = DecodedRecordings(limit=0)
+    return Dataset(utterances, vocabulary, config.train.batch_s, augmenter, recordings=kept)
+
+
+def trainer_on(manifest: Path, name: str, run: Path) -> Trainer:
+    config = load_config(name)
+    data = dataset_of(manifest, config)
+    vocabulary = data.vocabulary
+    engine = start_engine(ONE_DEVICE, config.train.cpu_towers)
+    with engine.scope():
+        model = make_acoustic_model(config, vocabulary)
+    setup = TrainingSetup(config, vocabulary, model, data, dataclasses.replace(data))
+    return Trainer(engine, setup, Run.create(run, config, vocabulary))
+
+
+@contextlib.contextmanager
+def served(folder: Path, latency_ms: float) -> Iterator[str]:
+    """Serve the folders below a folder as buckets, and set the environment for it."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    command = [sys.executable, "-m", "benchmarks.training.object_server", str(folder), str(port)]
+    process = subprocess.Popen([*command, str(latency_ms)])
+    address = f"http://127.0.0.1:{port}"
+    try:
+        while True:
+            with contextlib.suppress(OSError):
+                num_requests(address)
+                break
+            assert process.poll() is None
+            time.sleep(0.2)
+        keys = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x", "AWS_DEFAULT_REGION": "us-east-1"}
+        os.environ.update(keys, AWS_ENDPOINT_URL=address)
+        yield address
+    finally:
+        process.kill()
+
+
+def num_requests(server: str) -> int:
+    with urllib.request.urlopen(f"{server}/requests") as answer:
+        return int(answer.read())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,179 @@
+"""Fetch recordings from object storage before they are needed, many at a time.
+
+ahead = ReadAhead(len(batches), lambda number: batches[number])    # lists of paths
+for number, batch in enumerate(batches):
+    fetched = ahead.take(number)
+    waveforms = [read_audio(fetched[path]) for path in batch]
+ahead.close()
+
+A request to object storage takes a twentieth of a second and a few milliseconds of processor time, whatever
+it brings. So the requests of many groups are under way together, and pieces of a pack that are near each
+other come in one, whichever group they are of. The first groups are asked for a few at a time, since somebody
+waits for them.
+"""
+
+from __future__ import annotations
+
+import io
+import itertools
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
+from typing import NamedTuple
+
+from asr.audio.recording import PIECE, stored_bytes
+from asr.base.system.storage.store import read_range
+
+NUM_THREADS = 32
+AHEAD_BYTES = 256 << 20  # of recordings that are not used yet; two hours of 16-bit WAV
+FIRST_BYTES = 4 << 20  # of the groups that are asked for first; then twice as much each time
+BLOCKS_AHEAD = 4  # at least, so that there is always one to use
+GAP_BYTES = 256 << 10  # read, and thrown away, rather than asking again: as long takes the processor
+LARGEST_BYTES = 8 << 20  # of one request
+TYPICAL_BYTES = 128 << 10  # of a file whose size nobody has stated
+
+
+class Piece(NamedTuple):
+    """A recording within a file, or a whole file.
+
+    Attributes:
+        path: of the recording.
+        file: that it is in.
+        begin: of the recording, in bytes.
+        end: of the recording; 0 for a whole file.
+    """
+
+    path: str
+    file: str
+    begin: int
+    end: int
+
+    @classmethod
+    def of(cls, path: str) -> Piece:
+        """Return where a recording is."""
+        piece = PIECE.fullmatch(path)
+        if piece is None:
+            return cls(path, path, 0, 0)
+        begin = int(piece["begin"])
+        return cls(path, piece["path"], begin, begin + int(piece["num_bytes"]))
+
+    @property
+    def num_bytes(self) -> int:
+        """Return its size, of a whole file about."""
+        return self.end - self.begin if self.end else TYPICAL_BYTES
+
+
+class Fetched(io.BytesIO):
+    """A recording in memory, whose errors name where it is from."""
+
+    def __init__(self, data: bytes, name: str) -> None:
+        super().__init__(data)
+        self.name = name
+
+
+class ReadAhead:
+    """Fetches the recordings of groups, such as batches, in the order in which they are taken.
+
+    Safe to use from several threads, each of which takes other groups.
+
+    Args:
+        num_groups: how many there are.
+        paths_of: returns the paths of a group's recordings at addresses, by its number.
+        ahead_bytes: of recordings that are fetched, or under way, and not taken, up to a quarter more.
+    """
+
+    def __init__(
+        self, num_groups: int, paths_of: Callable[[int], Iterable[str]], ahead_bytes: int = AHEAD_BYTES
+    ) -> None:
+        self._num_groups, self._paths_of, self._room = num_groups, paths_of, ahead_bytes
+        self._largest_block = max(1, ahead_bytes // BLOCKS_AHEAD)
+        self._block_bytes = min(FIRST_BYTES, self._largest_block)
+        self._next = 0
+        self._under_way: dict[int, _Group] = {}
+        self._lock = threading.Lock()
+        self._pool = ThreadPoolExecutor(NUM_THREADS, "read-ahead")
+
+    def close(self) -> None:
+        """Fetch nothing more."""
+        with self._lock:
+            self._num_groups = 0
+            self._under_way.clear()
+        self._pool.shutdown(wait=False, cancel_futures=True)
+
+    def take(self, number: int) -> Mapping[str, Fetched]:
+        """Return the recordings of a group by their paths, none after `close`; fetch later groups meanwhile.
+
+        Raises:
+            UserError: one cannot be read.
+        """
+        with self._lock:
+            self._fetch_until(number)
+            group = self._under_way.pop(number, None)
+        if group is None:
+            return {}
+        try:
+            return {path: Fetched(request.result()[path], path) for path, request in group.requests.items()}
+        except CancelledError:
+            return {}
+        finally:
+            with self._lock:
+                self._room += group.num_bytes
+                self._fetch_until(number)
+
+    def _fetch_until(self, number: int) -> None:
+        """Ask for the groups up to this one, and for later ones while there is room."""
+        while self._next < self._num_groups and (self._next <= number or self._room > 0):
+            self._fetch_block()
+
+    def _fetch_block(self) -> None:
+        """Ask for the next groups together: among more of them, more pieces are near each other."""
+        block: dict[int, list[Piece]] = {}
+        num_bytes = 0
+        while self._next < self._num_groups and (not block or num_bytes < self._block_bytes):
+            block[self._next] = [Piece.of(path) for path in dict.fromkeys(self._paths_of(self._next))]
+            num_bytes += sum(piece.num_bytes for piece in block[self._next])
+            self._next += 1
+        requests: dict[str, Future[dict[str, bytes]]] = {}
+        for together in near_each_other(set(itertools.chain(*block.values()))):
+            request = self._pool.submit(_read, together)
+            requests |= {piece.path: request for piece in together}
+        for number, pieces in block.items():
+            size = sum(piece.num_bytes for piece in pieces)
+            self._under_way[number] = _Group({piece.path: requests[piece.path] for piece in pieces}, size)
+        self._room -= num_bytes
+        self._block_bytes = min(2 * self._block_bytes, self._largest_block)
+
+
+class _Group(NamedTuple):
+    requests: Mapping[str, Future[dict[str, bytes]]]
+    num_bytes: int
+
+
+def near_each_other(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
+    """Yield pieces to read in one request each time."""
+    together: list[Piece] = []
+    for piece in sorted(pieces, key=lambda piece: (piece.file, piece.begin)):
+        if together and not _is_near(together, piece):
+            yield together
+            together = []
+        together.append(piece)
+    if together:
+        yield together
+
+
+def _is_near(together: Sequence[Piece], piece: Piece) -> bool:
+    first, last = together[0], together[-1]
+    return (
+        piece.file == last.file
+        and piece.end > 0
+        and piece.begin - last.end <= GAP_BYTES
+        and piece.end - first.begin <= LARGEST_BYTES
+    )
+
+
+def _read(together: Sequence[Piece]) -> dict[str, bytes]:
+    first, end = together[0], max(piece.end for piece in together)
+    if not end:
+        return {first.path: stored_bytes(first.path)}
+    data = read_range(first.file, first.begin, end - first.begin)
+    return {one.path: data[one.begin - first.begin : one.end - first.begin] for one in together}
