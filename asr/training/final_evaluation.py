@@ -179,7 +179,7 @@ def _tune(trainer: Trainer, devices: ModelDevices, on_progress: OnProgress) -> N
     choice = DecoderChoice(DecoderSettings(beam=SEARCH_BEAM, language_model=model))
     tuned = tune_decoder(run.directory, trainer.config.data.dev, choice, progress, devices)
     best, greedy = tuned.best.edits.rate, tuned.greedy.edits.rate
-    rates = f"dev {tuned.token} error rate {best:.2%}, greedy {greedy:.2%}"
+    rates = f"dev {tuned.unit} error rate {best:.2%}, greedy {greedy:.2%}"
     if tuned.settings is None:
         run.decoder_path.unlink(missing_ok=True)  # that of an earlier session
         logger.warning("%s: worse hanzi than greedy decoding, which is kept (%s)", model, rates)
