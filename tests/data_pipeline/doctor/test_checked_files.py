@@ -60,6 +60,22 @@ def test_second_check_of_an_unchanged_corpus_opens_no_recording(corpus, decoded)
     assert len(decoded) == 5
 
 
+def test_of_two_checks_of_a_recording_the_later_one_is_kept(corpus):
+    manifest, utterances = corpus
+    path, kept = manifest.with_name("kept"), CheckedFiles.load(manifest.with_name("kept"))
+    for duration_s in (0.5, 0.7):
+        for utterance in utterances[:2]:
+            kept.add(utterance.audio_path, file_state(utterance.audio_path), duration_s)
+    kept.save(path, manifest)
+    again = CheckedFiles.load(path)
+    assert len(again) == 2
+    assert [again.duration_s(utterance.audio_path) for utterance in utterances] == [0.7, 0.7, None]
+    again.add(utterances[0].audio_path, file_state(utterances[0].audio_path), 0.9)
+    again.save(path, manifest)
+    found = CheckedFiles.load(path)
+    assert [found.duration_s(utterance.audio_path) for utterance in utterances] == [0.9, 0.7, None]
+
+
 def test_changed_recording_is_checked_again_and_alone(corpus, decoded):
     manifest, utterances = corpus
     check_audio(utterances, manifest=manifest)

@@ -153,6 +153,12 @@ def test_speaking_rates_are_compared_only_among_enough_utterances(corpus):
     assert "speaking-rate" not in codes(examine(corpus))
 
 
+def test_unknown_speakers_of_two_sets_are_not_the_same_one(corpus):
+    for record in (*corpus.records["train"], *corpus.records["test"]):
+        record["speaker"] = ""
+    assert codes(examine(corpus)) == {"no-speaker"}
+
+
 def test_json_lists_every_finding_with_its_place(corpus):
     corpus.audio(3).unlink()
     corpus.test()["speaker"] = ""

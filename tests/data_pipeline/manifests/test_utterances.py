@@ -81,9 +81,8 @@ def test_utterances_are_found_by_their_ids_though_keys_may_be_equal(utterances, 
     by_id = UtterancesById(read)
     assert [by_id.find(one.id) for one in utterances] == list(range(len(utterances)))
     assert by_id.find("a-400") is None
-    read.columns.keys[[0, 399]] = utterance_keys(["a-7"])  # as if these keys were equal by chance
-    by_id = UtterancesById(read)
-    assert [by_id.find(name) for name in ("a-6", "a-7", "a-8")] == [6, 7, 8]
+    read.columns.keys[:] = utterance_keys(["a-7"])  # as if all keys were equal by chance
+    assert UtterancesById(read).find("a-7") == 7
 
 
 @pytest.mark.parametrize("change", ["replaced", "overwritten", "cut off", "removed"])
