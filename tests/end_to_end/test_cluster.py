@@ -129,9 +129,9 @@ def test_transcripts_on_the_terminal_and_subtitles_equal_those_of_one_machine(
     assert len(subtitles[0]) == NUM_FILES
 
 
-def test_decoder_of_relative_files_equals_that_of_one_machine(trained_run, folder, running):
-    Path("words.txt").write_text("ni3 hao3\n")
-    Path("text.txt").write_text("我们去医院\n你好\n我很好\n" * 20)
+def test_decoder_of_relative_files_equals_that_of_one_machine(trained_run, clips, folder, running):
+    Path("words.txt").write_text(" ".join(clips[0].tokens))
+    Path("text.txt").write_text("".join(f"{clip.text}\n" for clip in clips) * 20)
     assert main(["lm", "train", "text.txt", "--out", "lm"]) == 0
     options = ["--hot-words", "words.txt", "--lm", "lm", "--hanzi", "lm", "--n-best", "3"]
     here = transcribe(trained_run, folder, "here.jsonl", *options)
