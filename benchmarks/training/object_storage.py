@@ -62,13 +62,14 @@ def main() -> None:
                 "disk": packed.manifest,
                 "object storage": path_of(f"s3://{BUCKET}/{packed.manifest.name}"),
             }
+            late = f"{arguments.latency_ms:g} ms before each answer"
+            show(f"reading packs, {late}", read_in_turn(manifests, load_config(arguments.config)))
             rows = compared(manifests, arguments.config, folder, server)
-    show(f"training {arguments.config} from packs, {arguments.latency_ms:g} ms before each answer", rows)
+            show(f"training {arguments.config} from packs, {late}", rows)
 
 
 def compared(manifests: dict[str, Path], name: str, folder: Path, server: str) -> dict[str, str]:
     """Train epochs from each place in turn; return each one's share of waiting, and its speed."""
-    reading = read_in_turn(manifests, load_config(name))
     trainers = {
         where: trainer_on(path, name, folder / f"run-{len(where)}") for where, path in manifests.items()
     }
@@ -92,7 +93,7 @@ def compared(manifests: dict[str, Path], name: str, folder: Path, server: str) -
         for where in trainers
     }
     clips = len(next(iter(trainers.values())).train_data.utterances)
-    return reading | rows | {"requests": f"{statistics.median(asked):,.0f} for {clips:,} clips of an epoch"}
+    return rows | {"requests": f"{statistics.median(asked):,.0f} for {clips:,} clips of an epoch"}
 
 
 def read_in_turn(manifests: dict[str, Path], config: Config) -> dict[str, str]:
@@ -107,7 +108,7 @@ def read_in_turn(manifests: dict[str, Path], config: Config) -> dict[str, str]:
                 pass
             seconds[where].append(time.perf_counter() - began_s)
     return {
-        f"{where}, reading alone": f"{duration_s / statistics.median(taken):,.0f} s of audio per second"
+        where: f"{duration_s / statistics.median(taken):,.0f} s of audio per second"
         for where, taken in seconds.items()
     }
 
