@@ -1,6 +1,6 @@
 """Measures training from packs in object storage: the share of the time that training waits for batches.
 
-    python -m benchmarks.training.object_storage [--latency-ms 50] [--config demo]
+    python -m benchmarks.training.object_storage [--latency-ms 50] [--config demo] [--epochs 5]
 
 A server in a process of its own answers as S3 does, each request after the latency. The peer is the same
 training on the same packs on the disk, in turn; nothing is kept in memory from one epoch to the next. The
@@ -44,7 +44,6 @@ from data_pipeline.manifests.manifest import read_manifest
 from data_pipeline.preparation.prepare import prepare_corpus
 
 BUCKET = "packs"
-EPOCHS = 2
 SHARD_BYTES = 16 << 20
 
 
@@ -52,6 +51,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawTextHelpFormatter)
     parser.add_argument("--latency-ms", type=float, default=50.0)
     parser.add_argument("--config", default="demo")
+    parser.add_argument("--epochs", type=int, default=5, help="from each place, after one that compiles")
     arguments = parser.parse_args()
     corpus = prepare_corpus("mandarin_demo", "", Path("data/mandarin_demo"))
     with tempfile.TemporaryDirectory() as name:
@@ -62,20 +62,21 @@ def main() -> None:
                 "disk": packed.manifest,
                 "object storage": path_of(f"s3://{BUCKET}/{packed.manifest.name}"),
             }
-            rows = compared(manifests, arguments.config, folder, server)
-    show(f"training {arguments.config} from packs, {arguments.latency_ms:g} ms before each answer", rows)
+            late = f"{arguments.latency_ms:g} ms before each answer"
+            show(f"reading packs, {late}", read_in_turn(manifests, arguments.config, arguments.epochs))
+            rows = compared(manifests, arguments.config, arguments.epochs, folder, server)
+            show(f"training {arguments.config} from packs, {late}", rows)
 
 
-def compared(manifests: dict[str, Path], name: str, folder: Path, server: str) -> dict[str, str]:
+def compared(manifests: dict[str, Path], name: str, epochs: int, folder: Path, server: str) -> dict[str, str]:
     """Train epochs from each place in turn; return each one's share of waiting, and its speed."""
-    reading = read_in_turn(manifests, load_config(name))
     trainers = {
         where: trainer_on(path, name, folder / f"run-{len(where)}") for where, path in manifests.items()
     }
     shares: dict[str, list[float]] = {where: [] for where in trainers}
     seconds: dict[str, list[float]] = {where: [] for where in trainers}
     asked: list[int] = []
-    for number in range(EPOCHS + 1):  # the first one compiles
+    for number in range(epochs + 1):  # the first one compiles
         for where, trainer in trainers.items():
             trainer.progress = Progress()
             before, began_s = num_requests(server), time.perf_counter()
@@ -92,22 +93,22 @@ def compared(manifests: dict[str, Path], name: str, folder: Path, server: str) -
         for where in trainers
     }
     clips = len(next(iter(trainers.values())).train_data.utterances)
-    return reading | rows | {"requests": f"{statistics.median(asked):,.0f} for {clips:,} clips of an epoch"}
+    return rows | {"requests": f"{statistics.median(asked):,.0f} for {clips:,} clips of an epoch"}
 
 
-def read_in_turn(manifests: dict[str, Path], config: Config) -> dict[str, str]:
+def read_in_turn(manifests: dict[str, Path], name: str, epochs: int) -> dict[str, str]:
     """Read epochs without training on them, from each place in turn; return the speed of each."""
     seconds: dict[str, list[float]] = {where: [] for where in manifests}
     duration_s = 0.0
-    for number in range(EPOCHS):
+    for number in range(epochs):
         for where, manifest in manifests.items():
-            data = dataset_of(manifest, config)
+            data = dataset_of(manifest, load_config(name))
             duration_s, began_s = data.duration_s, time.perf_counter()
             for _ in data.epoch(number, 1, lambda num_samples, labels: True)[1]:
                 pass
             seconds[where].append(time.perf_counter() - began_s)
     return {
-        f"{where}, reading alone": f"{duration_s / statistics.median(taken):,.0f} s of audio per second"
+        where: f"{duration_s / statistics.median(taken):,.0f} s of audio per second"
         for where, taken in seconds.items()
     }
 

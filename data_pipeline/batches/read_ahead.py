@@ -24,9 +24,10 @@ from typing import NamedTuple
 from asr.audio.recording import PIECE, stored_bytes
 from asr.base.system.storage.store import read_range
 
-NUM_THREADS = 32
+NUM_THREADS = 16  # the processor makes no more requests in 50 ms
 AHEAD_BYTES = 256 << 20  # of recordings that are not used yet; two hours of 16-bit WAV
-FIRST_BYTES = 4 << 20  # of the groups that are asked for first; then twice as much each time
+FIRST_BYTES = 1 << 20  # of the groups that are asked for first, about one batch
+GROWTH = 4  # from one block of groups to the next
 BLOCKS_AHEAD = 4  # at least, so that there is always one to use
 GAP_BYTES = 256 << 10  # read, and thrown away, rather than asking again: as long takes the processor
 LARGEST_BYTES = 8 << 20  # of one request
@@ -141,7 +142,7 @@ class ReadAhead:
             size = sum(piece.num_bytes for piece in pieces)
             self._under_way[number] = _Group({piece.path: requests[piece.path] for piece in pieces}, size)
         self._room -= num_bytes
-        self._block_bytes = min(2 * self._block_bytes, self._largest_block)
+        self._block_bytes = min(GROWTH * self._block_bytes, self._largest_block)
 
 
 class _Group(NamedTuple):
