@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import argparse
 import contextlib
-import operator
 import os
 import subprocess
 import sys
@@ -22,7 +21,7 @@ from pathlib import Path
 from asr.base.cluster import Cluster
 from benchmarks.common import compare, show
 from data_pipeline.doctor.checkup import Checkup
-from data_pipeline.doctor.workers import check_recordings
+from data_pipeline.doctor.workers import LIMIT_S, CheckingProcesses, check_recordings
 from data_pipeline.manifests.manifest import read_manifest
 from data_pipeline.preparation.prepare import prepare_corpus
 
@@ -43,17 +42,16 @@ def main() -> None:
         tempfile.TemporaryDirectory() as folder,
         dask_workers(Path(folder)) as address,
         Cluster.connect(address) as cluster,
+        contextlib.closing(process_of_one_core()) as process,
     ):
 
-        def two_workers() -> list[tuple[int, Checkup]]:
-            return list(check_recordings(paths, cluster=cluster))
+        def two_workers() -> list[Checkup]:
+            return [one for _, one in check_recordings(paths, cluster=cluster)]
 
-        def one_process() -> list[tuple[int, Checkup]]:
-            return one_core(paths)
+        def one_process() -> list[Checkup]:
+            return [one for _, one in process.check(paths)]
 
-        assert sorted(two_workers(), key=operator.itemgetter(0)) == sorted(
-            one_process(), key=operator.itemgetter(0)
-        )
+        assert two_workers() == one_process()
         there_s, here_s, ratio = compare(two_workers, one_process, arguments.pairs)
     show(
         f"decoding {len(paths):,} files",
@@ -65,12 +63,12 @@ def main() -> None:
     )
 
 
-def one_core(paths: list[str]) -> list[tuple[int, Checkup]]:
-    """Check recordings in one process, which is bound to one core as this one is meanwhile."""
+def process_of_one_core() -> CheckingProcesses:
+    """Start a process that checks recordings on one core; like those of the workers, it stays."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, {CORES[0]})
     try:
-        return list(check_recordings(paths, num_workers=1))
+        return CheckingProcesses(1, LIMIT_S)
     finally:
         os.sched_setaffinity(0, before)
 

@@ -49,12 +49,19 @@ def check_recordings(
         yield from enumerate(itertools.chain.from_iterable(results))
         return
     num_chunks = -(-len(paths) // FILES_AT_ONCE)
-    with contextlib.closing(_Workers(min(num_workers or available_cores(), num_chunks), limit_s)) as workers:
+    with contextlib.closing(
+        CheckingProcesses(min(num_workers or available_cores(), num_chunks), limit_s)
+    ) as workers:
         yield from workers.check(paths)
 
 
-class _Workers:
-    """Processes that check recordings."""
+class CheckingProcesses:
+    """Processes that check recordings, until they are closed.
+
+    Args:
+        number: of the processes.
+        limit_s: time limit of one file in seconds.
+    """
 
     def __init__(self, number: int, limit_s: float) -> None:
         self._inbox: Inbox = SimpleQueue()
@@ -85,7 +92,7 @@ _of_this_thread = threading.local()
 def _checked_there(paths: Sequence[str], limit_s: float) -> list[Checkup]:
     """Return the checkup of each recording, on a cluster's worker, whose process stays for the next call."""
     if getattr(_of_this_thread, "limit_s", None) != limit_s:
-        _of_this_thread.workers, _of_this_thread.limit_s = _Workers(1, limit_s), limit_s
+        _of_this_thread.workers, _of_this_thread.limit_s = CheckingProcesses(1, limit_s), limit_s
     try:
         checkups = dict(_of_this_thread.workers.check(paths))
     except BaseException:
