@@ -13,8 +13,8 @@ import numpy.typing as npt
 
 from asr.base.compiled import compiled, compiled_inline, copy_into
 from asr.ctc.spelling import Spelling, spell
-from asr.language.ngram.model import Tables, advance
-from asr.language.word_trie import NO_WORD, NOT_A_WORD
+from asr.language.ngram.model import UNKNOWN_ID, Tables, advance
+from asr.language.word_trie import NO_WORD, NOT_A_WORD, UNKNOWN_WORD
 
 Bool: TypeAlias = npt.NDArray[np.bool_]
 Int32: TypeAlias = npt.NDArray[np.int32]
@@ -186,6 +186,8 @@ def extend_word(
             after_words,
             after_backoffs,
         )
+        if whole == UNKNOWN_ID:
+            log_whole += spelling.penalties[UNKNOWN_WORD]
         log_prob += log_whole
         added += fusion.lm_weight * log_whole + fusion.token_bonus
     word = spell(spelling, word, token)

@@ -7,7 +7,7 @@ for fit in measure_perplexity(Path("lm"), ["news.txt"]).fits:
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
@@ -87,10 +87,11 @@ def _on_chinese(models: Mapping[Path, NGramModel], texts: Sequence[str], on_prog
         return TextFits(fits, dict(spoken.left_out.most_common()))
 
 
-def _pieces_beside(models: Iterable[Path]) -> Pieces | None:
-    """Return the model that splits the words of models, if it is beside them."""
-    model = next(iter(models)).with_name(UNITS_MODEL)
-    return Pieces.load(model) if model.exists() else None
+def _pieces_beside(models: Mapping[Path, NGramModel]) -> Pieces | None:
+    """Return the model that splits the words of models; None if none is beside models that need none."""
+    path = next(iter(models)).with_name(UNITS_MODEL)
+    needs_it = any(unit_of(model.words) in UNITS_IN_PIECES for model in models.values())
+    return Pieces.load(path) if needs_it or path.exists() else None
 
 
 def _on_pieces(

@@ -78,26 +78,35 @@ class WordTrie:
 
 @functools.lru_cache(maxsize=1)  # a server makes a search for each request's hot words
 def trie_of(model: NGramModel) -> WordTrie:
-    """Return the tree of a model's words; in small letters if it has none, as labels are.
+    """Return the tree of a model's words, which are found in small letters, too, as most labels are.
 
-    Words of more than `MAX_LETTERS` are left out, and so unknown. Of two words with one spelling, the more
-    probable one counts.
+    Words of more than `MAX_LETTERS` are left out, and so unknown. Of two words with one spelling, the one
+    that is written so counts, else the more probable one.
     """
     words = [(index, word) for index, word in enumerate(model.words) if word not in SPECIAL]
-    if all(word == word.upper() for _, word in words):
-        words = [(index, word.lower()) for index, word in words]
     words = [(index, word) for index, word in words if len(word) <= MAX_LETTERS]
-    log_probs = unigram_log_probs(model, np.array([index for index, _ in words], np.int64))
-    order = np.argsort(log_probs, kind="stable")
-    ids = np.array([words[row][0] for row in order], np.int64)
-    spelled = [words[row][1] for row in order]
-    return _grown(spelled, ids, log_probs[order])
+    lowered = [(index, word.lower()) for index, word in words if word != word.lower()]
+    rows = [row for part in (lowered, words) for row in _by_probability(model, part)]
+    return _grown([word for _, word, _ in rows], *_columns(rows))
+
+
+def _by_probability(model: NGramModel, words: Sequence[tuple[int, str]]) -> list[tuple[int, str, float]]:
+    """Return ids, spellings and log probabilities of words, the most probable last."""
+    log_probs = unigram_log_probs(model, np.array([index for index, _ in words], np.int64)).tolist()
+    rows = [(*word, log_prob) for word, log_prob in zip(words, log_probs, strict=True)]
+    return sorted(rows, key=lambda row: row[2])
+
+
+def _columns(
+    rows: Sequence[tuple[int, str, float]],
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
+    return np.array([index for index, _, _ in rows], np.int64), np.array([row[2] for row in rows])
 
 
 def _grown(
     spelled: Sequence[str], ids: npt.NDArray[np.int64], log_probs: npt.NDArray[np.float64]
 ) -> WordTrie:
-    """Return the tree of words in ascending order of their log probabilities."""
+    """Return the tree of words; of equal ones, the last counts."""
     lengths = np.array([len(word) for word in spelled], np.int64)
     letters = np.array([*spelled, ""]).view(np.uint32).reshape(len(spelled) + 1, -1)  # also of no words
     states = np.full(len(spelled), NO_WORD, np.int64)
@@ -113,7 +122,7 @@ def _grown(
         np.maximum.at(best[-1], inverse, log_probs[rows])
         words.append(np.full(len(found), NOT_A_WORD))
         ends = lengths[rows] == place + 1
-        words[-1][inverse[ends]] = ids[rows[ends]]  # of equal words the last, which is the most probable
+        words[-1][inverse[ends]] = ids[rows[ends]]  # of equal words the last
         num_states += len(found)
     targets = np.arange(2, num_states, dtype=np.int32)
     return WordTrie(np.concatenate(edges), targets, np.concatenate(words), np.concatenate(best))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -70,7 +70,8 @@ class Before:
     """What an earlier command made in a folder.
 
     Attributes:
-        manifests: by split, including those that it was about to write.
+        manifests: by split, including those that it was about to write; by their names those that it was
+            about to replace.
         is_complete: whether it finished, and all manifests still exist.
         labels: how its syllables were made from text; None if there are no manifests, or the corpus's makers
             wrote the labels.
@@ -95,6 +96,7 @@ def prepared_before(target: Path, origin: Mapping[str, str], *, other_units: boo
     try:
         found = json.loads((target / PREPARED).read_text(encoding="utf-8"))
         manifests = {split: target / file for split, file in found["manifests"].items()}
+        manifests |= {file: target / file for file in found.get("replaced", ())}
         is_finished = bool(found["finished"])
         labels = _labels_of(found)
     except (FileNotFoundError, NotADirectoryError, ValueError, AttributeError, KeyError, TypeError):
@@ -164,6 +166,7 @@ def write_prepared(
     origin: Mapping[str, str],
     manifests: Mapping[str, Path],
     labels: LabelsDescription | None,
+    replaced: Iterable[Path] = (),
     *,
     finished: bool,
 ) -> None:
@@ -174,6 +177,7 @@ def write_prepared(
         origin: corpus, source and units.
         manifests: by split.
         labels: how syllables were made from text; None if none was.
+        replaced: earlier manifests that will be removed.
         finished: whether all manifests are written.
 
     Raises:
@@ -183,6 +187,7 @@ def write_prepared(
         **origin,
         "labels": labels and labels.as_json(),
         "manifests": {split: path.name for split, path in manifests.items()},
+        "replaced": sorted(path.name for path in replaced),
         "finished": finished,
     }
     with whole_file(target / PREPARED, "description") as file:
@@ -219,12 +224,13 @@ def write_manifests(
             raise UserError(
                 f"{path}: not made by `asr prepare`, and would be overwritten; choose another folder"
             )
-    write_prepared(target, origin, {**before, **manifests}, labels, finished=False)
+    stale = {*before.values()} - {*manifests.values()}  # of a split that no longer exists, or in other files
+    write_prepared(target, origin, manifests, labels, stale, finished=False)
     write_pieces(target, pieces)
     for split, path in manifests.items():
         write_in_shards(path, usable[split])
-    for stale in set(before.values()) - set(manifests.values()):
-        remove_manifest(stale)  # of a split that no longer exists, or is in shards now
+    for path in stale:
+        remove_manifest(path)
     write_prepared(target, origin, manifests, labels, finished=True)
     return manifests
 

@@ -217,12 +217,16 @@ def _expect_spelled(path: Path, model: NGramModel, vocabulary: Vocabulary) -> No
     """Raise a UserError if tokens of a vocabulary spell too few words of a model over words."""
     words, unit = ordinary_words(model.words), vocabulary.unit
     letters = {*"".join(token for token in vocabulary.tokens[1:] if not begins_word(token))}
-    known = [word for word in words if word in vocabulary or letters.issuperset(word.lower())]
+    known = [
+        word
+        for word in words
+        if word in vocabulary or letters.issuperset(word) or letters.issuperset(word.lower())
+    ]
     num_spelled, expected = len(known), MIN_SHARED * len(words)
     if unit == "mixed":  # a model may have many more syllables
         expected = MIN_SHARED * sum(not is_toned(word) for word in words)
-    needs_syllables = unit == "mixed" and not any(map(is_toned, known))
-    if not num_spelled or num_spelled < expected or needs_syllables:
+    lacks_one = unit == "mixed" and len({*map(is_toned, known)}) < 2  # syllables, or Latin words
+    if not num_spelled or num_spelled < expected or lacks_one:
         raise UserError(
             f"{path}: a language model of another unit set: the acoustic model's {unit} spell "
             f"{num_spelled:,} of its {len(words):,} words; expected words that tokens such as "
