@@ -97,7 +97,8 @@ KINDS = {
 }
 # prints the arguments of each of our commands in place of running it, and runs the other commands
 SHELL = """
-srun() { "$@"; }
+SLURM_CPUS_PER_TASK=32
+srun() { while [[ $1 = --* ]]; do shift; done; "$@"; }
 asr() { printf '%s\\0' "$@"; printf '\\n'; }
 exec() { "$@"; exit; }
 """

@@ -149,3 +149,18 @@ def test_corpus_that_has_grown_has_no_manifest_in_one_file_any_more(source, tmp_
     main(["prepare", "json_lines", str(source), str(out)])
     assert not shards(out)
     assert (out / "train.jsonl").read_bytes() == small
+
+
+def test_manifest_in_one_file_goes_even_if_the_first_sharded_preparation_was_killed(source, tmp_path):
+    out = tmp_path / "out"
+    main(["prepare", "json_lines", str(source), str(out)])
+    small = (out / "train.jsonl").read_bytes()
+    again = PREPARE.replace("Path(sys.argv[2])", "Path(sys.argv[2]), again=True")
+    killed = killed_at_opening("train-00001-of-00005.jsonl.gz.part", again)
+    for program, status in ((killed, -signal.SIGKILL), (again, 0)):
+        command = [sys.executable, "-c", program, str(source), str(out)]
+        assert subprocess.run(command, cwd=ROOT, check=False).returncode == status
+    assert len(shards(out)) == 5
+    assert not (out / "train.jsonl").exists()
+    main(["prepare", "json_lines", str(source), str(out)])
+    assert (out / "train.jsonl").read_bytes() == small

@@ -116,7 +116,6 @@ MIXED = Vocabulary(("ma1", "hao3", "A", "▁no", "n", "o", "t", "▁"))
         (PIECES, ("not", "one", "NOTE", "zebra")),
         (PIECES, ("NO", "ONE")),
         (MIXED, ("ma1", "A", "not", "zebra")),
-        (MIXED, ("ma1", "hao3")),
     ],
 )
 def test_a_model_over_the_words_that_tokens_spell_is_accepted(vocabulary, words, tmp_path):
@@ -130,6 +129,7 @@ def test_a_model_over_the_words_that_tokens_spell_is_accepted(vocabulary, words,
         (PIECES, CHARACTERS, "spell 0 of its 3 words"),
         (PIECES, (), "spell 0 of its 0 words"),
         (MIXED, ("not", "one"), "spell 1 of its 2 words"),  # without a syllable
+        (MIXED, ("ma1", "hao3"), "spell 2 of its 2 words"),  # without a Latin word
     ],
 )
 def test_a_model_over_other_words_is_refused(vocabulary, words, spelled, tmp_path):
