@@ -22,6 +22,7 @@ NUM_FRAMES = 5
 OVER_WORDS = {
     "pieces": (Vocabulary(PIECES), random_model("a", "ab", "abb", "bb")),
     "mixed": (Vocabulary(MIXED), random_model("ma1", "A", "ab", "bab")),
+    "mixed, a letter unknown": (Vocabulary(MIXED), random_model("ma1", "ab", "bab")),
 }
 
 
@@ -39,10 +40,9 @@ def language_of(model, words, known=()):
     return sum(model.log_probs(words)) + WEIGHTS["unknown_word"] * len(unknown)
 
 
-@pytest.mark.parametrize("unit", OVER_WORDS)
-def test_every_sequence_is_scored_by_its_words_and_the_sentence_end(unit):
-    vocabulary, model = OVER_WORDS[unit]
-    assert vocabulary.unit == unit
+@pytest.mark.parametrize("name", OVER_WORDS)
+def test_every_sequence_is_scored_by_its_words_and_the_sentence_end(name):
+    vocabulary, model = OVER_WORDS[name]
     num_unknown = 0
     for seed in range(3):
         log_probs = random_log_probs(seed, NUM_FRAMES, len(vocabulary))
@@ -50,7 +50,7 @@ def test_every_sequence_is_scored_by_its_words_and_the_sentence_end(unit):
         candidates = decoded(BeamSearch(vocabulary, UNPRUNED, model), log_probs)
         assert {candidate.ids for candidate in candidates} == exact.keys()
         for candidate in candidates:
-            words = words_of(vocabulary.decode(candidate.ids), unit)
+            words = words_of(vocabulary.decode(candidate.ids), vocabulary.unit)
             num_unknown += any(word not in model.ids for word in words)
             language = language_of(model, words)
             assert candidate.language == pytest.approx(language, abs=1e-5)
@@ -60,9 +60,9 @@ def test_every_sequence_is_scored_by_its_words_and_the_sentence_end(unit):
     assert num_unknown > 100
 
 
-@pytest.mark.parametrize("unit", OVER_WORDS)
-def test_a_beam_finds_what_brute_force_finds(unit):
-    vocabulary, model = OVER_WORDS[unit]
+@pytest.mark.parametrize("name", OVER_WORDS)
+def test_a_beam_finds_what_brute_force_finds(name):
+    vocabulary, model = OVER_WORDS[name]
     settings = DecoderSettings(beam=64, **WEIGHTS)
     num_changed = 0
     for seed in range(20):
@@ -70,7 +70,7 @@ def test_a_beam_finds_what_brute_force_finds(unit):
         exact = sums_over_alignments(log_probs)
 
         def score(ids, exact=exact):
-            words = words_of(vocabulary.decode(ids), unit)
+            words = words_of(vocabulary.decode(ids), vocabulary.unit)
             return exact[ids] + 0.7 * language_of(model, words) + 1.25 * len(words)
 
         best = max(exact, key=score)
@@ -106,10 +106,10 @@ def test_only_whole_words_count_before_the_utterance_ends():
         assert candidate.language == pytest.approx(expected, abs=1e-5)
 
 
-@pytest.mark.parametrize("unit", OVER_WORDS)
-def test_a_stream_split_anywhere_gives_the_candidates_of_the_whole_clip(unit, monkeypatch):
+@pytest.mark.parametrize("name", OVER_WORDS)
+def test_a_stream_split_anywhere_gives_the_candidates_of_the_whole_clip(name, monkeypatch):
     monkeypatch.setattr(beam_module, "INITIAL_NODES", 0)  # so that memory grows often
-    vocabulary, model = OVER_WORDS[unit]
+    vocabulary, model = OVER_WORDS[name]
     log_probs = random_log_probs(4, 300, len(vocabulary))
     search = BeamSearch(vocabulary, DecoderSettings(beam=6, **WEIGHTS), model, HotWords({(3, 4): 1.0}))
     whole = decoded(search, log_probs)
