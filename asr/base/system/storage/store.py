@@ -130,7 +130,9 @@ def names_in(address: str) -> list[str]:
         except FileNotFoundError:
             refuse_missing_bucket(address)
             return []
-    names = [str(one["name"]) for one in entries if _stored(one).is_folder or not _is_marker(str(one["name"]))]
+    names = [
+        str(one["name"]) for one in entries if _stored(one).is_folder or not _is_marker(str(one["name"]))
+    ]
     return sorted({name.rstrip("/").rpartition("/")[2] for name in names})
 
 
