@@ -149,8 +149,8 @@ def resume(
             )
     if isinstance(path_of(run), Address):
         raise UserError(
-            f"{path_of(run)}: `resume`: expected a run on a disk, since nothing is written to an address; copy "
-            "it to a disk, and resume it there"
+            f"{path_of(run)}: `resume`: expected a run on a disk, since nothing is written to an address; "
+            "copy it to a disk, and resume it there"
         )
     old = Run.open(run)
     if origin := read_origin(old.directory):
