@@ -124,7 +124,7 @@ class DataConfig:
     @property
     def machine_labelled_manifests(self) -> list[Path]:
         """Return the manifests that a model has labelled."""
-        return [Path(path) for text in self.machine_labelled.split(",") if (path := text.strip())]
+        return [path_of(path) for text in self.machine_labelled.split(",") if (path := text.strip())]
 
 
 @dataclass(frozen=True)

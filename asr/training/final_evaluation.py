@@ -20,7 +20,7 @@ from asr.base.config import Config
 from asr.base.decoder_settings import DecoderSettings
 from asr.base.errors import UserError
 from asr.base.system.shards import has_manifest, single_file
-from asr.base.system.storage.address import path_of
+from asr.base.system.storage.address import path_of, refuse_to_read_address
 from asr.base.text.hanzi_text import is_hanzi
 from asr.base.text.pieces import UNITS_MODEL
 from asr.base.vocabulary import Vocabulary
@@ -53,6 +53,7 @@ class EvaluatedSet(NamedTuple):
 def refuse_final_files(config: Config) -> None:
     """Raise a UserError for files of the final evaluation that are wrong, before a corpus is prepared."""
     data, model = config.data, config.decode.language_model
+    refuse_to_read_address(model, "decode.language_model")
     if model not in ("", TRAIN) and not Path(model).exists():
         raise UserError(
             f"decode.language_model: expected {TRAIN}, a folder of `asr lm train` or a model's file, "

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from asr.base.errors import UserError
 from asr.base.system.files import cannot_write, whole_file
+from asr.base.system.storage.address import path_of
 from asr.base.text.pieces import UNITS_MODEL, Pieces
 from asr.base.text.units import TEXT_UNITS, UNITS, UNITS_IN_PIECES, Unit
 from asr.base.work import OnProgress, Work, ignore_progress
@@ -167,7 +168,7 @@ def _checked_units(units: Sequence[str]) -> list[Unit]:
 
 
 def _pieces_for(texts: Sequence[str], pieces: Path | None) -> Pieces:
-    path = pieces or Path(texts[0]).parent / UNITS_MODEL
+    path = pieces or path_of(texts[0]).parent / UNITS_MODEL
     if pieces is None and not path.exists():
         raise UserError(
             f"`pieces`: no {UNITS_MODEL} beside {texts[0]}; name that of the run to decode with this model"

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from asr.base.config import Config
 from asr.base.errors import UserError
 from asr.base.system.interrupt import stop_signals
-from asr.base.system.storage.address import path_of, refuse_address
+from asr.base.system.storage.address import Address, path_of, refuse_address
 from asr.model.devices import ONE_DEVICE, Devices, ModelDevices, device_errors_as_user_errors
 from asr.runs.origin import read_origin
 from asr.runs.resume_command import resume_command
@@ -147,7 +147,11 @@ def resume(
                 f"{', '.join(SET_ON_RESUME)} and, when it is finished, {MORE_EPOCHS}; to continue from its "
                 f"weights with others, start another run with train.init_from={run} and another `name`"
             )
-    refuse_address(path_of(run), "`resume`")
+    if isinstance(path_of(run), Address):
+        raise UserError(
+            f"{path_of(run)}: `resume`: expected a run on a disk, since nothing is written to an address; "
+            "copy it to a disk, and resume it there"
+        )
     old = Run.open(run)
     if origin := read_origin(old.directory):
         raise UserError(

@@ -70,14 +70,14 @@ class CheckedFiles:
     def __len__(self) -> int:
         return len(self._rows)
 
-    def save(self, path: Path, manifest: Path) -> None:
+    def save(self, path: Path, locked: Path) -> None:
         """Add what was found to the file, which another process may have changed since it was read.
 
         A folder that cannot be written to costs a check at the next start.
 
         Args:
             path: of the file.
-            manifest: locked meanwhile.
+            locked: another file, which is locked meanwhile.
         """
         if not self._added:
             return
@@ -85,8 +85,8 @@ class CheckedFiles:
         _, from_last = np.unique(found["key"][::-1], return_index=True)
         added = found[len(found) - 1 - from_last]  # of two checks of a file, the later one
         try:
-            with manifest.open("rb") as locked:
-                lock_file(locked, wait=True)
+            with locked.open("rb") as file_of_lock:
+                lock_file(file_of_lock, wait=True)
                 known = CheckedFiles.load(path)._rows
                 kept = known[~np.isin(known["key"], added["key"])]
                 rows = np.sort(np.concatenate([kept, added]), order="key")
@@ -135,7 +135,7 @@ def checked_files(manifest: Path | None) -> Iterator[CheckedFiles]:
     try:
         yield files
     finally:
-        files.save(path, path if isinstance(path_of(manifest), Address) else shards_of(manifest)[0])
+        files.save(path, _file_to_lock(manifest, path))
 
 
 def _path_beside(manifest: Path) -> Path:
@@ -144,11 +144,18 @@ def _path_beside(manifest: Path) -> Path:
     if not isinstance(single, Address):
         return single.with_name(single.name + SUFFIX)
     key = hashlib.sha256(str(single).encode()).hexdigest()[:16]
-    path = cache_folder() / "checked" / f"{key}-{single.name}{SUFFIX}"
-    with contextlib.suppress(OSError):  # locked while it is written
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-    return path
+    return cache_folder() / "checked" / f"{key}-{single.name}{SUFFIX}"
+
+
+def _file_to_lock(manifest: Path, path: Path) -> Path:
+    """Return a file that is not replaced while the list is saved: the manifest if it is on a disk."""
+    if not isinstance(path_of(manifest), Address):
+        return shards_of(manifest)[0]
+    locked = path.with_name(f".{path.name}.lock")
+    with contextlib.suppress(OSError):
+        locked.parent.mkdir(parents=True, exist_ok=True)
+        locked.touch()
+    return locked
 
 
 def _key(audio_path: str) -> int:

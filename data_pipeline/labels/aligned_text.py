@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from asr.base.errors import UserError
 from asr.base.system.files import read_lines
+from asr.base.system.storage.address import is_address, path_of
 from asr.base.text.hanzi_text import is_hanzi
 from asr.base.text.latin import with_spoken_digits
 from asr.base.text.mixed import is_toned
@@ -48,7 +49,7 @@ def text_of(argument: str) -> str:
     Raises:
         UserError: the text is empty, or the argument names a folder, or a file that is missing or unreadable.
     """
-    path = Path(argument)
+    path = path_of(argument) if is_address(argument) else Path(argument)
     try:
         is_file, is_folder = path.is_file(), bool(argument) and path.is_dir()
     except (OSError, ValueError):  # too long for a name

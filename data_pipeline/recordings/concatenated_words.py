@@ -129,5 +129,5 @@ def _joined(group: Sequence[Utterance], rng: np.random.Generator) -> Waveform:
     for utterance in group:
         if pieces and rng.random() >= CONNECTED_SHARE:
             pieces.append(pause(MAX_PAUSE_S, rng))
-        pieces.append(cut_at_silence(read_audio(Path(utterance.audio_path)), WORD_CUT_DB, rng))
+        pieces.append(cut_at_silence(read_audio(utterance.audio_path), WORD_CUT_DB, rng))
     return np.concatenate(pieces)

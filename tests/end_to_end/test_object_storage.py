@@ -11,11 +11,13 @@ import numpy as np
 import pytest
 from helpers.object_storage import object_storage
 
+from asr.audio.recording import read_audio
 from asr.base.config import load_config
 from asr.base.errors import UserError
 from asr.base.model_files import fetched
 from asr.base.system.shards import shards_of
 from asr.base.system.storage.address import path_of
+from asr.base.system.storage.refusals import StorageError
 from asr.cli.main import main
 from asr.runs.run import Run
 from data_pipeline.batches.pack import pack_manifest
@@ -192,6 +194,7 @@ def test_what_would_be_written_to_a_bucket_is_refused(runs, bucket, corpus, tmp_
         ["train", "demo", "--name", "new", "--set", f"data.prepared_dir={out}", f"train.runs_dir={tmp_path}"],
         ["average", str(runs[0]), "--best", "2", "--out", out],
         ["inspect", str(manifest), "--html", f"{out}/page.html"],
+        ["doctor", str(manifest), "--json", f"{out}/report.json"],
     ):
         assert main(command) == 2, command
         shown = capsys.readouterr().err
@@ -220,6 +223,36 @@ def test_training_ends_with_the_address_when_a_pack_changes_during_it(bucket, pa
         bucket.put(path.read_bytes()[::-1], f"changing/{path.name}")
     with pytest.raises(UserError, match=rf"^{address}/train.jsonl-\d+.tar: has changed .* then resume"):
         list(data.epoch(1, 1, lambda num_samples, labels: True)[1])
+
+
+def test_packing_ends_when_a_pack_that_it_reads_is_replaced(bucket, packed, tmp_path):
+    address = bucket.put(packed, "replaced")
+    read_audio(read_manifest(path_of(f"{address}/train.jsonl"))[0].audio_path)
+    for path in packed.glob("train.jsonl-*.tar"):
+        bucket.put(path.read_bytes()[::-1], f"replaced/{path.name}")
+    with pytest.raises(StorageError, match=rf"^{address}/train.jsonl-\d+.tar: has changed"):
+        pack_manifest(path_of(f"{address}/train.jsonl"), tmp_path)
+    assert not (tmp_path / "train.jsonl").exists()
+
+
+def test_what_must_be_on_a_disk_is_named_with_the_remedy(runs, bucket, corpus, tmp_path, capsys):
+    run = bucket.put(runs[0], "runs/resumed")
+    audio, lm = str(next((corpus / "audio").iterdir())), f"{bucket.address}/lm"
+    decoded = [f"decode.language_model={lm}", f"train.runs_dir={tmp_path}"]
+    for command, address in (
+        (["train", run, "--resume"], run),
+        (["transcribe", str(runs[0]), audio, "--lm", lm], lm),
+        (["transcribe", str(runs[0]), audio, "--hanzi-model", lm], lm),
+        (["train", "demo", "--name", "new", "--set", *decoded], lm),
+        (["lm", "info", lm], lm),
+        (["lm", "convert", "--model", lm, "ni3 hao3"], lm),
+    ):
+        assert main(command) == 2, command
+        shown = capsys.readouterr().err
+        assert re.search(f"{address}: .*: expected a .* on a disk.*copy it to a disk", shown), (
+            command,
+            shown,
+        )
 
 
 def test_half_written_pack_is_reported_before_training(bucket, packed, tmp_path, capsys):

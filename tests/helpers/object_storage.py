@@ -44,6 +44,11 @@ class Bucket:
             self._files.put(str(source), address, recursive=source.is_dir())
         return address
 
+    def put_marker(self, name: str) -> None:
+        """Store the empty object that a console makes for a folder; the name ends in a slash."""
+        bucket = self.address.removeprefix("s3://")
+        self._files.call_s3("put_object", Bucket=bucket, Key=name, Body=b"")
+
     def remove(self, name: str) -> None:
         """Remove an object."""
         self._files.rm(f"{self.address}/{name}")

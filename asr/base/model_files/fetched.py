@@ -16,7 +16,7 @@ from asr.base.model_files.model_file import models_folder
 from asr.base.system.files import cannot_write, whole_file
 from asr.base.system.lock import exclusive_lock
 from asr.base.system.storage.file_systems import file_system
-from asr.base.system.storage.refusals import as_user_errors
+from asr.base.system.storage.refusals import absent, as_user_errors
 from asr.base.system.storage.store import Stored, files_below, find
 
 logger = logging.getLogger(__name__)
@@ -35,25 +35,32 @@ def fetched(address: str) -> Path:
         UserError: nothing is there, or it cannot be read or written.
     """
     folder = models_folder() / "fetched" / hashlib.sha256(address.encode()).hexdigest()[:16]
-    name = address.rstrip("/").rpartition("/")[2]
-    found = find(address)
-    if found is None:
+    if find(address) is None:
         raise UserError(f"{address}: no run is there; correct the address, or copy the run there again")
     with exclusive_lock(folder, "fetch", on_wait=lambda: None):
-        if found.is_folder:
-            _copy({f"{name}/{one}": stored for one, stored in files_below(address).items()}, address, folder)
-        else:
-            _copy({name: found}, address, folder)
-    return folder / name
+        _copy(address, folder)
+    return folder / _name(address)
 
 
-def _copy(files: dict[str, Stored], address: str, folder: Path) -> None:
-    """Make a folder hold these files, named as their addresses end."""
-    wanted = {
-        name: [stored.num_bytes, stored.version]
-        for name, stored in files.items()
-        if not name.partition("/")[2].startswith(NOT_COPIED)
-    }
+def _name(address: str) -> str:
+    return address.rstrip("/").rpartition("/")[2]
+
+
+def _files_at(address: str) -> dict[str, Stored]:
+    """Return the files to copy, named as their addresses end."""
+    found, name = find(address), _name(address)
+    if found is None:
+        raise absent(address)
+    if not found.is_folder:
+        return {name: found}
+    below = files_below(address).items()
+    return {f"{name}/{one}": stored for one, stored in below if not one.startswith(NOT_COPIED)}
+
+
+def _copy(address: str, folder: Path) -> None:
+    """Make a folder hold the files at an address."""
+    files = _files_at(address)
+    wanted = {name: [stored.num_bytes, stored.version] for name, stored in files.items()}
     known = _known(folder)
     changed = [name for name in wanted if known.get(name) != wanted[name] or not (folder / name).exists()]
     if changed:
@@ -64,8 +71,10 @@ def _copy(files: dict[str, Stored], address: str, folder: Path) -> None:
         path = folder / name
         if not path.resolve().is_relative_to(folder.resolve()):
             raise UserError(f"{address}: {name}: expected a name within the run; rename it")
-        _copy_file(f"{address.rpartition('/')[0]}/{name}", path)
-        if path.stat().st_size != wanted[name][0]:
+        _copy_file(f"{address.rstrip('/').rpartition('/')[0]}/{name}", path)
+    after = _files_at(address) if changed else files
+    for name in changed:
+        if after.get(name) != files[name] or (folder / name).stat().st_size != files[name].num_bytes:
             raise UserError(f"{address}: {name} has changed while it was copied; try again")
     with whole_file(folder / LIST, "list of files") as file:
         file.write(json.dumps(wanted).encode())

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from asr.base.errors import UserError
 from asr.base.system.shards import is_manifest_name
+from asr.base.system.storage.address import refuse_address
 
 PAGES = Path("pages")
 EXIT_MISTAKE = 2  # a mistake of the user, printed as one line
@@ -49,6 +50,7 @@ def default_page(name: str) -> Path:
 
 
 def refuse_overwriting(option: str, target: Path, manifests: Sequence[Path]) -> None:
-    """Raise a UserError where a page or a report would overwrite a manifest."""
+    """Raise a UserError where a page or a report would overwrite a manifest, or be written to an address."""
+    refuse_address(target, option)
     if is_manifest_name(target.name) or target.resolve() in {path.resolve() for path in manifests}:
         raise UserError(f"{option} {target}: is a manifest and would be overwritten; choose another file")

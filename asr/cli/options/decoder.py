@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from asr.base.config import replaced
 from asr.base.decoder_settings import GENERAL, DecoderSettings
 from asr.base.errors import UserError
+from asr.base.system.storage.address import refuse_to_read_address
 from asr.transcription.decoder_choice import DecoderChoice
 
 if TYPE_CHECKING:
@@ -105,8 +106,11 @@ def decoder_choice(arguments: argparse.Namespace, run: Run | ExportedModel) -> D
 
 
 def _hanzi_model(named: str | None) -> Path | None:
+    if named is None:
+        return None
     if named != GENERAL:
-        return Path(named) if named is not None else None
+        refuse_to_read_address(named, "--hanzi-model")
+        return Path(named)
     from asr.language.hanzi.converter import GENERAL_MODEL
 
     return GENERAL_MODEL
@@ -116,6 +120,7 @@ def _settings(arguments: argparse.Namespace, settings: DecoderSettings) -> Decod
     """Return the run's settings, overridden by those of the command line."""
     changes: dict[str, Any] = {}
     if arguments.language_model:
+        refuse_to_read_address(arguments.language_model, "--lm")
         changes["language_model"] = str(arguments.language_model)
     if arguments.n_best is not None:
         changes["n_best"] = arguments.n_best

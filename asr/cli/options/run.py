@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from pathlib import Path
 
 from asr.base.errors import UserError
 from asr.base.model_files.named import default_run, has_general, is_named
+from asr.base.system.storage.address import path_of
 
 RUN_HELP = (
     "a run directory, such as runs/demo, a model file, or its address (default: the model `general`, if this "
@@ -41,6 +41,6 @@ def _may_be_left_out(first: str) -> bool:
     from asr.transcription.files import STANDARD_INPUT  # which imports NumPy
 
     try:
-        return has_general() and (first == STANDARD_INPUT or Path(first).exists())
+        return has_general() and (first == STANDARD_INPUT or path_of(first).exists())
     except OSError:  # a long text is no path
         return False

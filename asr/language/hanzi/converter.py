@@ -17,6 +17,7 @@ from pathlib import Path
 import numpy as np
 
 from asr.base.errors import UserError
+from asr.base.system.storage.address import refuse_to_read_address
 from asr.base.text.pinyin import TONES, syllables_in
 from asr.base.text.units import WORD_BOUNDARY
 from asr.language.hanzi.arcs import Edges
@@ -134,6 +135,7 @@ class Converter:
         from asr.language.ngram.folder import model_path, num_tokens, pronunciations_path
         from asr.language.ngram.model_file import load_model
 
+        refuse_to_read_address(folder, "`hanzi_model`")
         words, pronunciations = model_path(folder, "words"), pronunciations_path(folder)
         for path in (words, pronunciations):
             if not path.is_file():

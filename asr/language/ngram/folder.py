@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from asr.base.errors import UserError
 from asr.base.system.files import whole_file
+from asr.base.system.storage.address import refuse_to_read_address
 from asr.base.text.mixed import begins_word, is_toned
 from asr.base.text.units import SPECIAL, UNITS, UNITS_IN_PIECES, WORD_BOUNDARY, unit_of
 from asr.base.work import OnProgress, ignore_progress
@@ -87,6 +88,7 @@ def models_in(path: Path) -> list[Path]:
     Raises:
         UserError: there is no model in the folder.
     """
+    refuse_to_read_address(path, "`language_model`")
     if not path.is_dir():
         return [path]
     paths = [model_path(path, unit) for unit in units_in(path)]
@@ -171,6 +173,7 @@ def fusion_model(path: Path, vocabulary: Vocabulary, on_progress: OnProgress = i
     """
     from asr.language.ngram.model_file import load_model
 
+    refuse_to_read_address(path, "`language_model`")
     if path.is_dir():
         path = _model_in(path, vocabulary)
     model = load_model(path, on_progress)

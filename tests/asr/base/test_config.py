@@ -21,6 +21,13 @@ def test_a_file_overrides_what_it_extends_and_overrides_replace_both(write):
     assert (train.epochs, train.seed, train.batch_s) == (5, 6, 9.5)
 
 
+def test_manifests_may_be_addresses():
+    overrides = ["data.machine_labelled=s3://b/one.jsonl,two.jsonl", "data.more_tests=s3://b/three.jsonl"]
+    data = load_config(BUILT_IN / "demo.toml", overrides).data
+    assert [str(path) for path in data.machine_labelled_manifests] == ["s3://b/one.jsonl", "two.jsonl"]
+    assert [str(path) for path in data.more_test_manifests] == ["s3://b/three.jsonl"]
+
+
 def test_a_dumped_configuration_loads_unchanged(write):
     config = load_config(BUILT_IN / "demo.toml", ['data.source=a "quoted" ü\\path', "train.learning_rate=1"])
     assert load_config(write("config.toml", dump_config(config))) == config

@@ -1,6 +1,9 @@
 import pytest
+from helpers.object_storage import object_storage
 
 from asr.base.errors import UserError
+from asr.base.text.pieces import UNITS_MODEL, learn_pieces
+from asr.base.text.units import LearnedUnits
 from asr.evaluation.perplexity import measure_perplexity
 from asr.training.language_model import train_language_models
 
@@ -20,6 +23,17 @@ def test_language_models_are_trained_and_measured_from_python(tmp_path, capsys):
     assert (found.unit, found.fit.num_words) == ("words", trained.num_words)
     assert 1 < found.fit.perplexity < 20
     assert capsys.readouterr() == ("", "")
+
+
+def test_text_at_an_address_is_split_by_the_model_of_pieces_beside_it(tmp_path):
+    lines = ["the cat sat on the mat", "the dog sat on the log"] * 5
+    learn_pieces(lines, LearnedUnits("bpe", 20)).save(tmp_path / UNITS_MODEL)
+    with object_storage() as bucket:
+        text = bucket.put("\n".join(lines).encode(), "texts/news.txt")
+        with pytest.raises(UserError, match=f"`pieces`: no units.model beside {text}"):
+            train_language_models([text], tmp_path / "lm", ["pieces"])
+        bucket.put(tmp_path / UNITS_MODEL, f"texts/{UNITS_MODEL}")
+        assert train_language_models([text], tmp_path / "lm", ["pieces"]).num_sentences == 10
 
 
 @pytest.mark.parametrize("wrong", [{"units": []}, {"order": 1}, {"max_size_mb": 0}, {"memory_mb": 1}])

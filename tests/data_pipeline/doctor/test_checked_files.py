@@ -1,16 +1,19 @@
 import dataclasses
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
 
+from asr.base.system.storage.address import path_of
 from asr.base.types import Utterance
 from asr.base.vocabulary import Vocabulary
+from data_pipeline.doctor import checked_files as checked
 from data_pipeline.doctor import quick
-from data_pipeline.doctor.checked_files import CheckedFiles, file_state
+from data_pipeline.doctor.checked_files import CheckedFiles, checked_files, file_state
 from data_pipeline.doctor.quick import CheckedShare, check_audio, check_utterances
 
 
@@ -198,6 +201,23 @@ def test_what_two_processes_find_is_kept(tmp_path):
     both = CheckedFiles.load(path)
     assert len(both) == 2
     assert [both.duration_s(str(tmp_path / f"{name}.flac")) for name in "ab"] == [1.5, 1.5]
+
+
+def test_what_many_threads_find_of_a_manifest_at_an_address_is_kept(tmp_path, monkeypatch):
+    monkeypatch.setattr(checked, "cache_folder", lambda: tmp_path)
+    manifest = path_of("s3://bucket/train.jsonl")
+    names = [str(tmp_path / f"{number}.flac") for number in range(64)]
+
+    def find(name):
+        Path(name).touch()
+        made_old(name)
+        with checked_files(manifest) as files:
+            files.add(name, file_state(name), 1.5)
+
+    with ThreadPoolExecutor(16) as pool:
+        list(pool.map(find, names))
+    with checked_files(manifest) as files:
+        assert [files.duration_s(name) for name in names] == [1.5] * 64
 
 
 def test_second_check_of_unchanged_shards_opens_no_recording(corpus, decoded):

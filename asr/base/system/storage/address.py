@@ -71,6 +71,19 @@ def refuse_address(path: Path, what: str) -> None:
         )
 
 
+def refuse_to_read_address(path: str | Path, what: str) -> None:
+    """Raise a UserError if what can only be read from a disk is at an address.
+
+    Args:
+        path: to read.
+        what: names it in the error, such as "`language_model`".
+    """
+    if isinstance(path_of(path), Address):
+        raise UserError(
+            f"{path_of(path)}: {what}: expected a path on a disk; copy it to a disk, and name that"
+        )
+
+
 def stat_of(found: store.Stored) -> os.stat_result:
     """Return what `Path.stat` returns, with a time of modification that stands for the version."""
     kind = stat.S_IFDIR if found.is_folder else stat.S_IFREG

@@ -15,6 +15,7 @@ CREDENTIALS = {
 }
 OTHER_CREDENTIALS = "give them as the documentation of its fsspec package says"
 MISSING = "nothing is there; correct the address, or copy the file there again if it was removed"
+CHANGED = "has changed since it was first read; copy or pack it again, then resume in a new process"
 PACKAGES = "pip install 'polyphone[cloud]' for s3://, gcsfs for gs://, pyarrow for hdfs://"
 
 
@@ -23,7 +24,7 @@ class MissingError(UserError):
 
 
 class StorageError(UserError):
-    """A UserError about the storage as a whole, which no other file of it would be spared."""
+    """A UserError about the storage as a whole, or a whole pack, which no other recording would be spared."""
 
 
 @contextlib.contextmanager
@@ -45,10 +46,19 @@ def as_user_errors(address: str) -> Iterator[None]:
     except IsADirectoryError:
         raise UserError(f"{address}: expected a file, received a folder") from None
     except Exception as error:
-        if type(error).__name__ == "FileExpired":
-            reason = "has changed since it was opened; copy or pack it again, then resume"
-            raise UserError(f"{address}: {reason}") from None
+        if has_changed(error):
+            raise UserError(f"{address}: {CHANGED}") from None
         raise StorageError(f"{address}: {_reason(error, address)}") from None
+
+
+def has_changed(error: BaseException) -> bool:
+    """Return whether an error of fsspec is about a file of which another version is there."""
+    return type(error).__name__ == "FileExpired"
+
+
+def changed(address: str) -> StorageError:
+    """Return the error of a pack of which another version is there."""
+    return StorageError(f"{address}: {CHANGED}")
 
 
 def absent(address: str) -> MissingError:

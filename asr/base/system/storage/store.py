@@ -21,12 +21,12 @@ from typing_extensions import override
 
 from asr.base.errors import UserError
 from asr.base.system.storage.file_systems import file_system
-from asr.base.system.storage.refusals import as_user_errors, refuse_missing_bucket
+from asr.base.system.storage.refusals import as_user_errors, changed, has_changed, refuse_missing_bucket
 
 WHOLE_BYTES = 16 << 20  # a file up to this size is read at once, 8 minutes of 16-bit WAV at 16 kHz
 BLOCK_BYTES, MAX_BLOCKS = 4 << 20, 8
 BUFFER_BYTES = 64 << 10
-MAX_OPEN = 64  # files of packs
+MAX_OPEN = 10_000  # files of packs, 3 KB each; opening one again takes a request
 VERSIONS = (
     "ETag",
     "etag",
@@ -91,7 +91,8 @@ def read_range(address: str, begin: int, num_bytes: int) -> bytes:
     """Return a part of a file; safe to call from several threads.
 
     Raises:
-        UserError: it cannot be read, ends before, or has changed since it was first read.
+        StorageError: it has changed since this process first read a part of it, and so have all other parts.
+        UserError: it cannot be read, or ends before.
     """
     with as_user_errors(address):
         file = _opened.get(address)
@@ -99,12 +100,14 @@ def read_range(address: str, begin: int, num_bytes: int) -> bytes:
             raise UserError(f"{address}: ends before byte {begin + num_bytes:,}; copy or pack it again")
         try:
             data = file.fetch(begin, begin + num_bytes)
-        except BaseException:
-            _opened.forget(address)  # the next reader may take the new version
+        except BaseException as error:
+            _opened.close(address)  # the next reader compares the versions
+            if has_changed(error):
+                raise changed(address) from None
             raise
         if len(data) != num_bytes:
-            _opened.forget(address)
-            raise UserError(f"{address}: has changed while it was read; copy or pack it again, then resume")
+            _opened.close(address)
+            raise changed(address)
     return data
 
 
@@ -112,6 +115,7 @@ def state_of_opened(address: str) -> Stored:
     """Return the size and the version of a file of which `read_range` reads parts.
 
     Raises:
+        StorageError: see `read_range`.
         UserError: it cannot be read.
     """
     with as_user_errors(address):
@@ -126,8 +130,10 @@ def names_in(address: str) -> list[str]:
         except FileNotFoundError:
             refuse_missing_bucket(address)
             return []
-    names = {str(entry["name"]).rstrip("/").rpartition("/")[2] for entry in entries}
-    return sorted(names)
+    names = [
+        str(one["name"]) for one in entries if _stored(one).is_folder or not _is_marker(str(one["name"]))
+    ]
+    return sorted({name.rstrip("/").rpartition("/")[2] for name in names})
 
 
 def files_below(address: str) -> dict[str, Stored]:
@@ -142,8 +148,13 @@ def files_below(address: str) -> dict[str, Stored]:
         found = files.find(address, detail=True)
         if not found:
             files.info(address)  # raises its error
-        below = {str(name): _stored(entry) for name, entry in found.items()}
+        below = {str(name): _stored(entry) for name, entry in found.items() if not _is_marker(str(name))}
     return {name[name.index(root) + len(root) :]: below[name] for name in sorted(below) if root in name}
+
+
+def _is_marker(name: str) -> bool:
+    """Return whether a file's name is that of an empty object, which consoles make for a folder."""
+    return name.endswith("/")
 
 
 def _stored(entry: dict[str, Any]) -> Stored:
@@ -172,24 +183,32 @@ class _Opened:
 
     def __init__(self, address: str) -> None:
         self._address, self._files = address, file_system(address)
-        self._file = self._files.open(address, "rb", cache_type="none")
-        self.state = _stored(getattr(self._file, "details", None) or self._files.info(address))
+        file = self._files.open(address, "rb", cache_type="none")
+        self.state = _stored(getattr(file, "details", None) or self._files.info(address))
+        self._cache = getattr(file, "cache", None)
+        if self._cache is None:
+            file.close()
 
     def fetch(self, begin: int, end: int) -> bytes:
-        cache = getattr(self._file, "cache", None)
-        if cache is not None:  # of object stores; it refuses another version
-            return bytes(cache.fetcher(begin, end))
+        if self._cache is not None:  # of object stores; it refuses another version
+            return bytes(self._cache.fetcher(begin, end))
         return bytes(self._files.cat_file(self._address, start=begin, end=end))
 
 
 class _OpenedFiles:
-    """The files that parts were read of last."""
+    """The files that parts were read of last, and the first version of each that was ever read."""
 
     def __init__(self) -> None:
         self._files: OrderedDict[tuple[str, int], _Opened] = OrderedDict()
+        self._first: dict[str, Stored] = {}
         self._lock = threading.Lock()
 
     def get(self, address: str) -> _Opened:
+        """Return a file.
+
+        Raises:
+            StorageError: its first version is no longer there.
+        """
         key = address, os.getpid()
         with self._lock:
             if key in self._files:
@@ -197,11 +216,13 @@ class _OpenedFiles:
                 return self._files[key]
         opened = _Opened(address)
         with self._lock:
+            if self._first.setdefault(address, opened.state) != opened.state:
+                raise changed(address)
             while len(self._files) >= MAX_OPEN:
                 self._files.popitem(last=False)
             return self._files.setdefault(key, opened)
 
-    def forget(self, address: str) -> None:
+    def close(self, address: str) -> None:
         with self._lock:
             self._files.pop((address, os.getpid()), None)
 

@@ -60,6 +60,7 @@ def doctor_command(arguments: argparse.Namespace) -> int:
     in the command itself.
     """
     from asr.base.config import find_config, load_config
+    from asr.base.system.storage.address import path_of
     from asr.base.text.wording import counted
     from data_pipeline.doctor.clean_manifests import clean_paths, write_clean
     from data_pipeline.doctor.diagnosis import as_json
@@ -75,7 +76,7 @@ def doctor_command(arguments: argparse.Namespace) -> int:
         refuse_overwriting("--html", arguments.html, manifests)
     page = arguments.html or default_page(DEFAULT_PAGE)  # fails before minutes of decoding, not after
     if arguments.json and arguments.json != "-":
-        refuse_overwriting("--json", Path(arguments.json), manifests)
+        refuse_overwriting("--json", path_of(arguments.json), manifests)
     if arguments.write_clean:
         clean_paths(sources, arguments.write_clean)  # the same
     import_tensorflow(_leave_gpus_alone)
@@ -139,11 +140,12 @@ def _leave_gpus_alone() -> None:
 
 def _write_json(target: str, report: dict[str, object]) -> None:
     from asr.base.system.files import whole_file
+    from asr.base.system.storage.address import path_of
 
     # a file's name may contain bytes that are not UTF-8: as escapes they are valid JSON
     text = json.dumps(report, ensure_ascii=False, indent=1).encode(errors="backslashreplace") + b"\n"
     if target == "-":
         sys.stdout.write(text.decode())
     else:
-        with whole_file(Path(target), "report") as file:
+        with whole_file(path_of(target), "report") as file:
             file.write(text)

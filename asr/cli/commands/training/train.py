@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import shlex
 import textwrap
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asr.cli.commands import add_override_argument
@@ -54,11 +53,12 @@ def train_command(arguments: argparse.Namespace) -> int:
 
 def _train(arguments: argparse.Namespace, observer: TrainingObserver) -> Trained:
     from asr.base.config import find_config, load_config
+    from asr.base.system.storage.address import path_of
     from asr.training.train import resume, run_directory, train
 
     how: dict[str, Any] = {"observer": observer, "profile": arguments.profile}
     devices = chosen_devices(arguments)
-    if arguments.resume and arguments.name is None and (Path(arguments.config) / "config.toml").exists():
+    if arguments.resume and arguments.name is None and (path_of(arguments.config) / "config.toml").exists():
         return resume(arguments.config, arguments.overrides, devices, **how)
     path = find_config(arguments.config)
     name = path.stem if arguments.name is None else arguments.name

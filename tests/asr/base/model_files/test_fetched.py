@@ -86,6 +86,28 @@ def test_interrupted_copy_is_continued(run, monkeypatch):
     assert len(contents(fetched(run))) == 2
 
 
+def test_run_is_copied_without_the_empty_objects_that_stand_for_its_folders(run, bucket):
+    name = run.removeprefix(f"{bucket.address}/")
+    for folder in (f"{name}/", f"{name}/checkpoints/"):
+        bucket.put_marker(folder)
+    assert set(contents(fetched(run))) == {"config.toml", "checkpoints/epoch-0001.npz"}
+
+
+def test_file_that_changes_while_it_is_copied_is_refused_and_copied_next_time(run, bucket, monkeypatch):
+    copy, name = module._copy_file, run.removeprefix(f"{bucket.address}/")
+
+    def copy_and_change(address, path):
+        copy(address, path)
+        if path.name == "config.toml":
+            bucket.put(b"[model]\n", f"{name}/config.toml")  # of the same size
+
+    monkeypatch.setattr(module, "_copy_file", copy_and_change)
+    with pytest.raises(UserError, match=f"{run}: .*/config.toml has changed while it was copied; try again"):
+        fetched(run)
+    monkeypatch.setattr(module, "_copy_file", copy)
+    assert contents(fetched(run))["config.toml"] == b"[model]\n"
+
+
 def test_model_file_is_copied(bucket):
     path = fetched(bucket.put(b"model", "models/mine.polyphone"))
     assert (path.name, path.read_bytes()) == ("mine.polyphone", b"model")

@@ -7,6 +7,8 @@ import pytest
 from helpers.object_storage import object_storage
 
 from asr.base.errors import UserError
+from asr.base.system.storage import store
+from asr.base.system.storage.refusals import StorageError
 from asr.base.system.storage.store import (
     BLOCK_BYTES,
     MAX_BLOCKS,
@@ -72,13 +74,35 @@ def test_another_version_is_another_one_and_what_is_listed_is_what_is_there(buck
     assert names_in(f"{bucket.address}/versions") == ["a", "b"]
 
 
-def test_a_file_that_changes_while_parts_of_it_are_read_is_refused_once(bucket):
+def test_empty_objects_that_stand_for_folders_are_no_files(bucket):
+    for name in ("marked/", "marked/y/"):
+        bucket.put_marker(name)
+    assert (files_below(f"{bucket.address}/marked"), names_in(f"{bucket.address}/marked")) == ({}, ["y"])
+    bucket.put(b"one", "marked/y/a")
+    assert list(files_below(f"{bucket.address}/marked")) == ["y/a"]
+    assert names_in(f"{bucket.address}/marked/y") == ["a"]
+
+
+def test_a_file_that_changes_while_parts_of_it_are_read_is_refused_from_then_on(bucket):
     address = bucket.put(b"0123456789", "changes")
     assert read_range(address, 2, 3) == b"234"
     bucket.put(b"abcdefghij", "changes")
-    with pytest.raises(UserError, match=f"{address}: has changed .*; copy or pack it again, then resume"):
+    for _ in range(2):
+        with pytest.raises(StorageError, match=f"{address}: has changed .*; copy or pack it again, then res"):
+            read_range(address, 2, 3)
+    with pytest.raises(StorageError, match=f"{address}: has changed"):
+        state_of_opened(address)
+    bucket.put(b"0123456789", "changes")
+    assert read_range(address, 2, 3) == b"234"
+
+
+def test_a_file_that_changes_after_parts_of_many_others_were_read_is_refused(bucket, monkeypatch):
+    monkeypatch.setattr(store, "MAX_OPEN", 1)
+    address, other = bucket.put(b"0123456789", "many/a"), bucket.put(b"0123456789", "many/b")
+    assert [read_range(one, 2, 3) for one in (address, other, address, other)] == [b"234"] * 4
+    bucket.put(b"abcdefghij", "many/a")
+    with pytest.raises(StorageError, match=f"{address}: has changed"):
         read_range(address, 2, 3)
-    assert read_range(address, 2, 3) == b"cde"
 
 
 def test_a_file_that_vanishes_while_parts_of_it_are_read_is_refused(bucket):
