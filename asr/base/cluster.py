@@ -12,10 +12,12 @@ repeats the work of a worker that is lost.
 from __future__ import annotations
 
 import contextlib
+import copy
 import dataclasses
 import logging
 import os
 import pickle
+import re
 import socket
 import time
 from collections import deque
@@ -25,25 +27,25 @@ from pathlib import Path
 from typing import Any, NamedTuple, TypeVar
 
 from asr.base.errors import UserError
+from asr.base.system.scheduler import scheduler_client
+from asr.base.system.storage.refusals import StorageError
 from asr.base.text.wording import counted, listed
 from asr.base.version import __version__
 
 logger = logging.getLogger(__name__)
 
-ANSWER_S = 5.0  # in which a scheduler answers
 WAIT_S = 0.2
 LOOK_S = 5.0  # after which it is looked again how many workers there are
 AHEAD = 4  # chunks for each thread of the workers, so that none waits for the slowest
 MAX_LISTED = 3
-DASK_LOGGERS = (
-    "distributed",
-    "distributed.client",
-    "distributed.core",
-    "distributed.comm",
-    "distributed.batched",
-)
 # a worker evaluates it without this project, or with another version of it
 VERSION_THERE = "__import__('asr.base.version', fromlist=['*']).__version__"
+
+PATHS, MESSAGES = (
+    ("audio_path", "what"),
+    ("detail",),
+)  # fields of results; others, such as ids, stay as they are
+BEGIN_OF_PATH = r"(?<![\w/.@~-])"
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -70,10 +72,10 @@ class Cluster:
             address: such as "tcp://head-node:8786", or the path of a scheduler file.
 
         Raises:
-            UserError: the package `distributed` is missing, no scheduler answers, or a worker has another
-                version of this project.
+            UserError: the package `distributed` is missing, the address is none, no scheduler answers there,
+                or a worker has another version of this project.
         """
-        with contextlib.closing(_client(address)) as client:
+        with contextlib.closing(scheduler_client(address)) as client:
             cluster = cls(client, address)
             cluster._look()
             while not cluster._num_threads:
@@ -207,26 +209,6 @@ class _Answer(NamedTuple):
     missing: list[str]
 
 
-def _client(address: str) -> Any:
-    try:
-        from distributed import Client
-    except ImportError:
-        raise UserError(
-            "`cluster` needs the package distributed, which is not installed; "
-            "pip install 'polyphone[cluster]'"
-        ) from None
-    for part in DASK_LOGGERS:
-        logging.getLogger(part).setLevel(logging.CRITICAL)  # what matters is a line or an error of ours
-    source = {"scheduler_file": address} if Path(address).is_file() else {"address": address}
-    try:
-        return Client(**source, timeout=ANSWER_S, set_as_default=False)
-    except (OSError, ValueError, TimeoutError) as error:
-        raise UserError(
-            f"`cluster={address}`: no scheduler answers ({error}); start one with `dask scheduler`, or "
-            "correct the address, such as tcp://HOST:8786, or the path of a scheduler file"
-        ) from None
-
-
 def _call_there(version: str, call: bytes) -> _Answer:
     """Compute the results of a chunk, on a worker."""
     from distributed import get_worker
@@ -236,7 +218,11 @@ def _call_there(version: str, call: bytes) -> _Answer:
         raise UserError(_other_version(worker, __version__, version))
     function, items = pickle.loads(call)
     paths = [_path_of(item) for item in items]
-    return _Answer(function(items), worker, [path for path in paths if not _is_there(path)])
+    try:
+        results = function(items)
+    except StorageError as error:  # such as credentials that this worker lacks
+        raise StorageError(f"{worker}: {error}") from None
+    return _Answer(results, worker, [path for path in paths if not _is_there(path)])
 
 
 def _lost(number: int) -> str:
@@ -268,20 +254,25 @@ def _is_there(path: str) -> bool:
 
 def _as_given(result: Any, path: str) -> Any:
     """Return a worker's result for a file in which the file has the name that it was given here."""
-    there, folder = _absolute(path), _absolute("")
+    there = _absolute(path)
     if path == there:
         return result
     if isinstance(result, list):
         return [_as_given(one, path) for one in result]
-
-    def rename(text: str) -> str:
-        renamed = text.replace(there, path)
-        return renamed if folder == "/" else renamed.replace(folder, "")  # such as a proposed file beside it
-
     if isinstance(result, UserError):
-        return UserError(rename(str(result)))
+        renamed = copy.copy(result)
+        renamed.args = (_message_as_given(str(result), there, path),)
+        return renamed
     if not dataclasses.is_dataclass(result) or isinstance(result, type):
         return result
-    values = {field.name: getattr(result, field.name) for field in dataclasses.fields(result)}
-    texts = {name: rename(value) for name, value in values.items() if isinstance(value, str)}
-    return dataclasses.replace(result, **texts)
+    fields = {field.name: getattr(result, field.name) for field in dataclasses.fields(result)}
+    paths = {name: path for name in PATHS if fields.get(name) == there}
+    messages = {name: _message_as_given(fields[name], there, path) for name in MESSAGES if fields.get(name)}
+    return dataclasses.replace(result, **paths, **messages)
+
+
+def _message_as_given(message: str, there: str, path: str) -> str:
+    """Return a message in which a file, and others of this folder, have their names of here."""
+    renamed = re.sub(BEGIN_OF_PATH + re.escape(there), lambda _: path, message)
+    folder = _absolute("")  # such as of a proposed file beside it
+    return renamed if folder == "/" else re.sub(BEGIN_OF_PATH + re.escape(folder), "", renamed)

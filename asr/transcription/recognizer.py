@@ -24,6 +24,7 @@ from asr.audio.opening import LongRecording, Opened, open_recording
 from asr.audio.recording import SAMPLE_RATE_HZ, AudioSource, Waveform, pad_waveforms
 from asr.base.decoder_settings import DecoderSettings
 from asr.base.errors import UserError
+from asr.base.system.storage.refusals import StorageError
 from asr.base.text.wording import duration
 from asr.base.vocabulary import Vocabulary
 from asr.base.work import OnProgress, Work, ignore_progress
@@ -286,6 +287,8 @@ class Recognizer:
             if sys.stdin is None:  # closed by the parent process
                 raise UserError("-: standard input is closed; pipe a recording into it")
             return self._open(sys.stdin.buffer)
+        except StorageError:
+            raise
         except UserError as error:
             return error
 
@@ -316,6 +319,8 @@ class Recognizer:
 
         try:
             segments = list(self._long_audio.segments(recording.source, read))
+        except StorageError:
+            raise
         except UserError as error:
             return error
         return Transcript.of(segments, duration_s, self.vocabulary.unit)

@@ -6,6 +6,7 @@ import dataclasses
 import functools
 import re
 import socket
+import threading
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -16,6 +17,7 @@ import numpy as np
 from asr.audio.recording import SAMPLE_RATE_HZ, Waveform, audio_blocks, read_audio, write_wav
 from asr.base.cluster import Cluster
 from asr.base.errors import UserError
+from asr.base.system.storage.refusals import StorageError
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.types import LeftOut, Recording
 from data_pipeline.work import Threads, in_parallel
@@ -85,17 +87,23 @@ def _as_seen_here(segment: Recording, folder: Path) -> Recording:
     return dataclasses.replace(segment, audio_path=str(path))
 
 
+_of_worker = threading.BoundedSemaphore(MAX_IN_MEMORY)  # whose threads may be more
+
+
 def _cut_there(recording: _LongRecording, folder: Path) -> list[Recording | LeftOut]:
     """Cut a file on a worker of a cluster."""
     if not folder.is_dir():
         raise UserError(f"worker on {socket.gethostname()}: does not find {folder}; {SHARED_FOLDER}")
-    return _cut_file(recording, folder)
+    with _of_worker:
+        return _cut_file(recording, folder)
 
 
 def _cut_file(recording: _LongRecording, folder: Path) -> list[Recording | LeftOut]:
     path, segments = recording.audio_path, recording.segments
     try:
         waveform = read_audio(path)
+    except StorageError:
+        raise
     except UserError as error:
         return [LeftOut(segment.id, "unreadable long recording", str(error)) for segment in segments]
     duration_s = len(waveform) / SAMPLE_RATE_HZ

@@ -11,6 +11,9 @@ from pathlib import Path
 
 from asr.audio.recording import read_audio
 from asr.base.errors import UserError
+from asr.base.system.storage.refusals import StorageError
+from asr.base.types import Utterance
+from data_pipeline.types import LeftOut
 from helpers import ROOT
 from helpers.processes import LIMIT_S
 from helpers.servers import wait_until
@@ -43,18 +46,27 @@ class DaskCluster:
         self._until(self.scheduler_file.exists)
         self.address: str = json.loads(self.scheduler_file.read_text())["address"]
 
-    def add_worker(self, preload: str = PRELOAD, path: Sequence[Path] = (ROOT, ROOT / "tests")) -> None:
-        """Start a worker of one thread, and wait until the scheduler knows it.
+    def add_worker(
+        self,
+        preload: str = PRELOAD,
+        path: Sequence[Path] = (ROOT, ROOT / "tests"),
+        num_threads: int = 1,
+        nanny: bool = False,
+    ) -> None:
+        """Start a worker, and wait until the scheduler knows it.
 
         Args:
             preload: a program that it runs first.
             path: where it finds modules.
+            num_threads: of the worker.
+            nanny: whether it runs in a process of a nanny, which starts it again when it ends.
         """
         number = len(self.workers)
         (self._folder / f"preload{number}.py").write_text(preload)
         self.workers.append(
             self._start(
-                *("worker", self.address, "--nthreads", "1", "--no-nanny", "--no-dashboard"),
+                *("worker", self.address, "--nthreads", str(num_threads), "--no-dashboard"),
+                *("--nanny" if nanny else "--no-nanny",),
                 *(
                     "--death-timeout",
                     "60",
@@ -79,7 +91,7 @@ class DaskCluster:
     def close(self) -> None:
         """End all processes."""
         for process in (*self.workers, self._scheduler):
-            process.kill()
+            process.kill()  # the worker of a nanny ends when its nanny has
             process.wait()
 
     def _start(self, *command: str, path: Sequence[Path] = (ROOT,)) -> subprocess.Popen[bytes]:
@@ -157,3 +169,18 @@ def killing(items: list[str]) -> list[str]:
 def refusing(items: list[str]) -> list[str]:
     """Raise a mistake of the user."""
     raise UserError(f"{items[0]}: is refused")
+
+
+def described(paths: list[str]) -> list[list[Utterance | LeftOut]]:
+    """Return results in which the folder of a path is part of an id, and of a message."""
+    results: list[list[Utterance | LeftOut]] = []
+    for path in paths:
+        folder, inside = path.removesuffix("a.wav"), f"set{path}"
+        one = Utterance(inside, path, 1.0, inside, ("a",), folder)
+        results.append([one, LeftOut(inside, "reason", f"{path}: see {folder}b.wav and {inside}")])
+    return results
+
+
+def without_credentials(paths: list[str]) -> list[str]:
+    """Raise what reading from object storage raises on a machine without credentials."""
+    raise StorageError(f"{paths[0]}: no credentials")

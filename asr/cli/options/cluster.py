@@ -26,4 +26,4 @@ def add_cluster_argument(parser: argparse.ArgumentParser, work: str) -> None:
 
 def chosen_cluster(arguments: argparse.Namespace) -> AbstractContextManager[Cluster | None]:
     """Return the context in which the cluster that `--cluster` names is connected; None without one."""
-    return Cluster.connect(arguments.cluster) if arguments.cluster else contextlib.nullcontext()
+    return Cluster.connect(arguments.cluster) if arguments.cluster is not None else contextlib.nullcontext()

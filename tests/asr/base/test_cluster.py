@@ -3,7 +3,6 @@
 import functools
 import logging
 import os
-import socket
 import threading
 import time
 from pathlib import Path
@@ -12,18 +11,23 @@ import pytest
 from helpers.dask_cluster import (
     add_worker_when,
     dask_cluster,
+    described,
     killing,
     noted,
     process_ids,
     read_all,
     read_or_error,
     refusing,
+    without_credentials,
 )
 
 from asr.audio.recording import audio_duration_s
 from asr.base.cluster import Cluster
 from asr.base.errors import UserError
+from asr.base.system.storage.refusals import StorageError
+from asr.base.types import Utterance
 from asr.base.version import __version__
+from data_pipeline.types import LeftOut
 from data_pipeline.work import in_parallel
 
 pytest.importorskip("distributed", reason="needs the extra cluster")
@@ -86,6 +90,20 @@ def test_error_in_a_worker_is_raised_here(cluster):
         list(cluster.results(refusing, [["/first", "/second"]]))
 
 
+def test_only_paths_of_results_are_named_as_they_were_given(cluster, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    inside = f"set{tmp_path}/a.wav"  # the folder of this process, in the middle of an id
+    (found,) = cluster.results(described, [["a.wav"]])
+    one, left_out = found[0]
+    assert one == Utterance(inside, "a.wav", 1.0, inside, ("a",), f"{tmp_path}/")
+    assert left_out == LeftOut(inside, "reason", f"a.wav: see b.wav and {inside}")
+
+
+def test_storage_that_a_worker_cannot_read_ends_the_work_with_its_name(cluster):
+    with pytest.raises(StorageError, match=r"^worker tcp://.* on .*: s3://bucket/a\.wav: no credentials"):
+        list(cluster.results(without_credentials, [["s3://bucket/a.wav"]]))
+
+
 def test_file_that_a_worker_does_not_find_is_an_error_with_its_name(cluster, copies):
     path = f"/proc/self/cwd/{copies[0]}"  # which is another folder in another process
     with pytest.raises(UserError, match=rf"^worker tcp://.* on .*: does not find {path}, .* same paths"):
@@ -100,23 +118,6 @@ def test_work_that_was_not_begun_is_cancelled_when_the_caller_stops(cluster, tmp
     assert list(cluster.results(process_ids, [["item"]])), "the workers are free again"
     time.sleep(1)
     assert len(notes.read_text().splitlines()) < 8  # that many were submitted ahead
-
-
-def test_scheduler_that_does_not_answer_is_an_error_at_once():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
-    with (
-        pytest.raises(UserError, match=rf"{address}.*no scheduler answers.*dask scheduler"),
-        Cluster.connect(address),
-    ):
-        pass
-
-
-@pytest.mark.parametrize("address", ["", "nonsense", "smoke://here", "missing.json"])
-def test_address_that_is_none_is_an_error(address):
-    with pytest.raises(UserError, match=r"no scheduler answers.*scheduler file"), Cluster.connect(address):
-        pass
 
 
 def test_scheduler_without_workers_is_waited_for_with_a_line(tmp_path, caplog):

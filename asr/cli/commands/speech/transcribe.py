@@ -122,7 +122,7 @@ def _recognizer(
     from asr.transcription.to_files.on_cluster import ClusterRecognizer
 
     devices = chosen_devices(arguments)
-    if arguments.cluster and devices != ONE_DEVICE:
+    if arguments.cluster is not None and devices != ONE_DEVICE:
         raise UserError("--cluster: each worker has devices of its own; leave out --gpus, --engine, --stages")
     with chosen_cluster(arguments) as cluster:
         with ProgressBars() as bars:

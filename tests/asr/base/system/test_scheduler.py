@@ -1,0 +1,102 @@
+"""Test connecting to a scheduler, and what is none, in processes of their own, which must end in time."""
+
+import contextlib
+import json
+import socket
+import subprocess
+import sys
+import threading
+
+import pytest
+from helpers import ROOT
+from helpers.dask_cluster import dask_cluster
+
+pytest.importorskip("distributed", reason="needs the extra cluster")
+
+LIMIT_S = 240  # far more than it takes; a client that waits for its scheduler does not end
+PROGRAM = """
+import sys
+from asr.base.errors import UserError
+from asr.base.system.scheduler import scheduler_client
+try:
+    scheduler_client(sys.argv[1]).close()
+except UserError as error:
+    sys.exit(str(error))
+"""
+
+
+def error_of(address, folder):
+    """Return the lines that a program prints that connects to an address."""
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM, address],
+        cwd=folder,
+        env={"PYTHONPATH": str(ROOT), "PATH": ""},
+        capture_output=True,
+        text=True,
+        timeout=LIMIT_S,
+    )
+    return done.stderr.splitlines()
+
+
+@contextlib.contextmanager
+def server(answer):
+    """Return the address of a server that is none of Dask's."""
+
+    def serve():
+        with contextlib.suppress(OSError):
+            while True:
+                connections.append(listening.accept()[0])
+                connections[-1].sendall(answer)
+
+    connections = []
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+        threading.Thread(target=serve, daemon=True).start()
+        yield f"tcp://127.0.0.1:{listening.getsockname()[1]}"
+        listening.shutdown(socket.SHUT_RDWR)
+    for connection in connections:
+        connection.close()
+
+
+@pytest.mark.parametrize(
+    ("address", "problem"),
+    [
+        ("", "is empty; expected an address"),
+        ("nonsense", "no such file; expected an address"),
+        ("missing.json", "no such file; expected an address"),
+        ("tcp://127.0.0.1", "expected an address"),
+        ("http://127.0.0.1:8911", "expected an address"),
+        ("text.txt", "no scheduler file"),
+        ("other.json", "no scheduler file"),
+    ],
+)
+def test_what_is_no_address_is_one_line_with_the_remedy(address, problem, tmp_path):
+    (tmp_path / "text.txt").write_text("text")
+    (tmp_path / "other.json").write_text(json.dumps({"id": 1}))
+    (line,) = error_of(address, tmp_path)
+    assert line.startswith(f"`cluster={address}`: {problem}")
+
+
+@pytest.mark.parametrize("answer", [b"", b"SSH-2.0-OpenSSH_9.6\r\n", b"HTTP/1.0 400 Bad Request\r\n\r\n"])
+def test_server_that_is_none_of_dask_is_one_line_with_the_remedy(answer, tmp_path):
+    with server(answer) as address:
+        (line,) = error_of(address, tmp_path)
+    assert line.startswith(f"`cluster={address}`: no scheduler answers (")
+    assert "start one with `dask scheduler`, or correct the address" in line
+
+
+def test_port_without_a_server_is_one_line_with_the_remedy(tmp_path):
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    (line,) = error_of(address, tmp_path)
+    assert line.startswith(f"`cluster={address}`: no scheduler answers (")
+
+
+def test_scheduler_is_connected_and_a_worker_is_refused(tmp_path):
+    with dask_cluster(tmp_path, 1) as running:
+        assert error_of(running.address, tmp_path) == []
+        assert error_of("scheduler.json", tmp_path) == []
+        log = (tmp_path / "log").read_text()
+        worker = log.partition("Start worker at:")[2].split()[0]
+        (line,) = error_of(worker, tmp_path)
+    assert line == f"`cluster={worker}`: is the address of a worker, expected a scheduler's"
