@@ -242,7 +242,7 @@ def test_what_must_be_on_a_disk_is_named_with_the_remedy(runs, bucket, corpus, t
     for command, address in (
         (["train", run, "--resume"], run),
         (["transcribe", str(runs[0]), audio, "--lm", lm], lm),
-        (["transcribe", str(runs[0]), audio, "--hanzi-model", lm], lm),
+        (["transcribe", str(runs[0]), audio, "--hanzi", lm], lm),
         (["train", "demo", "--name", "new", "--set", *decoded], lm),
         (["lm", "info", lm], lm),
         (["lm", "convert", "--model", lm, "ni3 hao3"], lm),
