@@ -10,6 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers.object_storage import object_storage
+from helpers.random_run import random_run
 
 from asr.audio.recording import read_audio
 from asr.base.config import load_config
@@ -18,6 +19,7 @@ from asr.base.model_files import fetched
 from asr.base.system.shards import shards_of
 from asr.base.system.storage.address import path_of
 from asr.base.system.storage.refusals import StorageError
+from asr.base.vocabulary import Vocabulary
 from asr.cli.main import main
 from asr.runs.run import Run
 from data_pipeline.batches.pack import pack_manifest
@@ -211,7 +213,6 @@ def test_preparing_a_corpus_in_a_bucket_is_refused_with_the_remedy(bucket, tmp_p
 def test_training_ends_with_the_address_when_a_pack_changes_during_it(bucket, packed, tmp_path, capsys):
     address = bucket.put(packed, "changing")
     utterances = read_manifest(path_of(f"{address}/train.jsonl"))
-    from asr.base.vocabulary import Vocabulary
     from data_pipeline.batches.dataset import Dataset
     from data_pipeline.batches.decoded_recordings import DecodedRecordings
 
@@ -235,14 +236,14 @@ def test_packing_ends_when_a_pack_that_it_reads_is_replaced(bucket, packed, tmp_
     assert not (tmp_path / "train.jsonl").exists()
 
 
-def test_what_must_be_on_a_disk_is_named_with_the_remedy(runs, bucket, corpus, tmp_path, capsys):
-    run = bucket.put(runs[0], "runs/resumed")
-    audio, lm = str(next((corpus / "audio").iterdir())), f"{bucket.address}/lm"
+def test_what_must_be_on_a_disk_is_named_with_the_remedy(bucket, clips, clip_config, tmp_path, capsys):
+    local = random_run(load_config(clip_config), Vocabulary.of_utterances(clips), tmp_path / "run")
+    run, lm, audio = bucket.put(local, "runs/resumed"), f"{bucket.address}/lm", clips[0].audio_path
     decoded = [f"decode.language_model={lm}", f"train.runs_dir={tmp_path}"]
     for command, address in (
         (["train", run, "--resume"], run),
-        (["transcribe", str(runs[0]), audio, "--lm", lm], lm),
-        (["transcribe", str(runs[0]), audio, "--hanzi-model", lm], lm),
+        (["transcribe", str(local), audio, "--lm", lm], lm),
+        (["transcribe", str(local), audio, "--hanzi", lm], lm),
         (["train", "demo", "--name", "new", "--set", *decoded], lm),
         (["lm", "info", lm], lm),
         (["lm", "convert", "--model", lm, "ni3 hao3"], lm),

@@ -109,7 +109,7 @@ def _hanzi_model(named: str | None) -> Path | None:
     if named is None:
         return None
     if named != GENERAL:
-        refuse_to_read_address(named, "--hanzi-model")
+        refuse_to_read_address(named, "--hanzi")
         return Path(named)
     from asr.language.hanzi.converter import GENERAL_MODEL
 

@@ -86,7 +86,7 @@ def test_interrupted_copy_is_continued(run, monkeypatch):
     assert len(contents(fetched(run))) == 2
 
 
-def test_run_is_copied_without_the_empty_objects_that_stand_for_its_folders(run, bucket):
+def test_run_is_copied_without_the_empty_objects_that_mark_its_folders(run, bucket):
     name = run.removeprefix(f"{bucket.address}/")
     for folder in (f"{name}/", f"{name}/checkpoints/"):
         bucket.put_marker(folder)

@@ -74,7 +74,7 @@ def test_another_version_is_another_one_and_what_is_listed_is_what_is_there(buck
     assert names_in(f"{bucket.address}/versions") == ["a", "b"]
 
 
-def test_empty_objects_that_stand_for_folders_are_no_files(bucket):
+def test_empty_objects_that_mark_folders_are_no_files(bucket):
     for name in ("marked/", "marked/y/"):
         bucket.put_marker(name)
     assert (files_below(f"{bucket.address}/marked"), names_in(f"{bucket.address}/marked")) == ({}, ["y"])
