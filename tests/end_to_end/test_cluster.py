@@ -263,6 +263,32 @@ def test_recording_that_workers_do_not_find_ends_the_command(clips, running, cap
     assert not Path("packed/train.jsonl").exists()
 
 
+def test_storage_that_a_worker_cannot_read_ends_transcribe_with_its_name(trained_run, clips, running, capsys):
+    fsspec = pytest.importorskip("fsspec")
+    address = (
+        "memory://speech/clip.wav"  # in the memory of this process; elsewhere there is not even a bucket
+    )
+    fsspec.filesystem("memory").pipe(address, Path(clips[0].audio_path).read_bytes())
+    assert main(["transcribe", str(trained_run), address, "--cluster", running.address]) == 2
+    lines = capsys.readouterr()
+    assert re.search(rf"error: worker tcp://.* on .*: {address}: there is no bucket speech", lines.err)
+    assert not lines.out
+
+
+def test_worker_in_the_care_of_a_nanny_writes_the_same(trained_run, clips, folder, tmp_path):
+    write_manifest(Path("train.jsonl"), clips)
+    here = transcribe(trained_run, folder, "here.jsonl")
+    (tmp_path / "cluster").mkdir()
+    with dask_cluster(tmp_path / "cluster", 0) as running:
+        running.add_worker(num_threads=2, nanny=True)  # as docs/guides/cluster.md starts it
+        assert transcribe(trained_run, folder, "there.jsonl", "--cluster", running.address) == here
+        found = []
+        for options in ([], ["--cluster", running.address]):
+            main(["doctor", "train.jsonl", "--json", "found.json", *options])
+            found.append(Path("found.json").read_bytes())
+    assert found[0] == found[1]
+
+
 def test_missing_package_is_an_error_with_the_extra(monkeypatch, capsys):
     monkeypatch.setitem(sys.modules, "distributed", None)
     Path("train.jsonl").write_text("")
