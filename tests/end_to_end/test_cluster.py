@@ -1,5 +1,6 @@
 """Test commands with `--cluster` on real workers: they write the same bytes as on one machine."""
 
+import dataclasses
 import json
 import logging
 import re
@@ -275,18 +276,28 @@ def test_storage_that_a_worker_cannot_read_ends_transcribe_with_its_name(trained
     assert not lines.out
 
 
-def test_worker_in_the_care_of_a_nanny_writes_the_same(trained_run, clips, folder, tmp_path):
+def test_worker_in_the_care_of_a_nanny_finds_and_packs_the_same(clips, tmp_path, capsys):
     write_manifest(Path("train.jsonl"), clips)
-    here = transcribe(trained_run, folder, "here.jsonl")
     (tmp_path / "cluster").mkdir()
     with dask_cluster(tmp_path / "cluster", 0) as running:
         running.add_worker(num_threads=2, nanny=True)  # as docs/guides/cluster.md starts it
-        assert transcribe(trained_run, folder, "there.jsonl", "--cluster", running.address) == here
         found = []
         for options in ([], ["--cluster", running.address]):
-            main(["doctor", "train.jsonl", "--json", "found.json", *options])
-            found.append(Path("found.json").read_bytes())
+            assert main(["doctor", "train.jsonl", "--json", "found.json", *options]) in (0, 1)
+            assert main(["pack", "train.jsonl", "packed", *options]) == 0
+            files = {path.name: path.read_bytes() for path in Path("packed").iterdir()}
+            found.append((capsys.readouterr().out, Path("found.json").read_bytes(), files))
+            shutil.rmtree("packed")
     assert found[0] == found[1]
+
+
+def test_storage_that_a_worker_cannot_read_ends_pack_with_its_name(clips, running, capsys):
+    fsspec = pytest.importorskip("fsspec")
+    address = "memory://packing/clip.wav"  # in the memory of this process only
+    fsspec.filesystem("memory").pipe(address, Path(clips[0].audio_path).read_bytes())
+    write_manifest(Path("train.jsonl"), [dataclasses.replace(clips[0], audio_path=address)])
+    assert main(["pack", "train.jsonl", "packed", "--cluster", running.address]) == 2
+    assert re.search(rf"error: worker tcp://.* on .*: {address}: there is no", capsys.readouterr().err)
 
 
 def test_missing_package_is_an_error_with_the_extra(monkeypatch, capsys):

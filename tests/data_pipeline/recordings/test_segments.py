@@ -42,8 +42,8 @@ def test_segments_of_a_long_recording_are_cut_into_files(tmp_path):
 
 COUNTING = """
 import os, time
+from asr.audio.recording import read_audio
 from data_pipeline.recordings import segments
-read_audio = segments.read_audio
 def counted(path):
     with open(os.environ["READ"], "a") as file:
         file.write("+")
