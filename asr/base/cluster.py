@@ -14,6 +14,8 @@ from __future__ import annotations
 import contextlib
 import copy
 import dataclasses
+import functools
+import hashlib
 import logging
 import os
 import pickle
@@ -41,6 +43,7 @@ MAX_LISTED = 3
 # a worker evaluates it without this project, or with another version of it
 VERSION_THERE = "__import__('asr.base.version', fromlist=['*']).__version__"
 
+ROOMS_OF_WORK = ("asr", "data_pipeline")  # whose functions workers call
 PATHS, MESSAGES = (
     ("audio_path", "what"),
     ("detail",),
@@ -117,7 +120,7 @@ class Cluster:
         # the paths of workers, which have another working directory
         there = [_with_path(item, _absolute(_path_of(item))) for item in items]
         call = pickle.dumps((function, there))
-        future = self._client.submit(_call_there, __version__, call, pure=False)
+        future = self._client.submit(_call_there, _own_version(), call, pure=False)
         return _Chunk([_path_of(item) for item in items], future)
 
     def _results_of(self, chunk: _Chunk) -> list[Any]:
@@ -175,7 +178,7 @@ class Cluster:
             logger.warning(f"%s: {waiting}", self._address, self._address)
 
     def _refuse_other_versions(self) -> None:
-        """Raise a UserError for a worker without this project, or with another version of it."""
+        """Raise a UserError for a worker without this project, or with another version or files of it."""
         versions = self._client.run(eval, VERSION_THERE, on_error="return")
         for worker, version in versions.items():
             if isinstance(version, Exception):
@@ -183,6 +186,9 @@ class Cluster:
                 raise UserError(f"worker {worker}: {reason}; {SAME_VERSION}")
             if version != __version__:
                 raise UserError(_other_version(f"worker {worker}", version, __version__))
+        for worker, version in self._client.run(_own_version).items():
+            if version != _own_version():
+                raise UserError(_other_version(f"worker {worker}", version, _own_version()))
 
     def _ended(self) -> UserError:
         return UserError(
@@ -214,8 +220,8 @@ def _call_there(version: str, call: bytes) -> _Answer:
     from distributed import get_worker
 
     worker = f"worker {get_worker().address} on {socket.gethostname()}"
-    if version != __version__:
-        raise UserError(_other_version(worker, __version__, version))
+    if version != _own_version():
+        raise UserError(_other_version(worker, _own_version(), version))
     function, items = pickle.loads(call)
     paths = [_path_of(item) for item in items]
     try:
@@ -223,6 +229,16 @@ def _call_there(version: str, call: bytes) -> _Answer:
     except StorageError as error:  # such as credentials that this worker lacks
         raise StorageError(f"{worker}: {error}") from None
     return _Answer(results, worker, [path for path in paths if not _is_there(path)])
+
+
+@functools.cache
+def _own_version() -> str:
+    """Return the version of this project with a digest of its modules; checkouts differ."""
+    digest = hashlib.sha256()
+    project = Path(__file__).parents[2]
+    for module in sorted(path for room in ROOMS_OF_WORK for path in (project / room).rglob("*.py")):
+        digest.update(f"{module.relative_to(project).as_posix()}\n".encode() + module.read_bytes())
+    return f"{__version__} ({digest.hexdigest()[:8]})"
 
 
 def _lost(number: int) -> str:

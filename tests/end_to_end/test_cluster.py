@@ -1,5 +1,6 @@
 """Test commands with `--cluster` on real workers: they write the same bytes as on one machine."""
 
+import dataclasses
 import json
 import logging
 import re
@@ -261,6 +262,42 @@ def test_recording_that_workers_do_not_find_ends_the_command(clips, running, cap
         assert main([*command, "--cluster", running.address]) == 2
         assert re.search(rf"error: worker .*: does not find {path}", capsys.readouterr().err)
     assert not Path("packed/train.jsonl").exists()
+
+
+def test_storage_that_a_worker_cannot_read_ends_transcribe_with_its_name(trained_run, clips, running, capsys):
+    fsspec = pytest.importorskip("fsspec")
+    address = (
+        "memory://speech/clip.wav"  # in the memory of this process; elsewhere there is not even a bucket
+    )
+    fsspec.filesystem("memory").pipe(address, Path(clips[0].audio_path).read_bytes())
+    assert main(["transcribe", str(trained_run), address, "--cluster", running.address]) == 2
+    lines = capsys.readouterr()
+    assert re.search(rf"error: worker tcp://.* on .*: {address}: there is no bucket speech", lines.err)
+    assert not lines.out
+
+
+def test_worker_in_the_care_of_a_nanny_finds_and_packs_the_same(clips, tmp_path, capsys):
+    write_manifest(Path("train.jsonl"), clips)
+    (tmp_path / "cluster").mkdir()
+    with dask_cluster(tmp_path / "cluster", 0) as running:
+        running.add_worker(num_threads=2, nanny=True)  # as docs/guides/cluster.md starts it
+        found = []
+        for options in ([], ["--cluster", running.address]):
+            assert main(["doctor", "train.jsonl", "--json", "found.json", *options]) in (0, 1)
+            assert main(["pack", "train.jsonl", "packed", *options]) == 0
+            files = {path.name: path.read_bytes() for path in Path("packed").iterdir()}
+            found.append((capsys.readouterr().out, Path("found.json").read_bytes(), files))
+            shutil.rmtree("packed")
+    assert found[0] == found[1]
+
+
+def test_storage_that_a_worker_cannot_read_ends_pack_with_its_name(clips, running, capsys):
+    fsspec = pytest.importorskip("fsspec")
+    address = "memory://packing/clip.wav"  # in the memory of this process only
+    fsspec.filesystem("memory").pipe(address, Path(clips[0].audio_path).read_bytes())
+    write_manifest(Path("train.jsonl"), [dataclasses.replace(clips[0], audio_path=address)])
+    assert main(["pack", "train.jsonl", "packed", "--cluster", running.address]) == 2
+    assert re.search(rf"error: worker tcp://.* on .*: {address}: there is no", capsys.readouterr().err)
 
 
 def test_missing_package_is_an_error_with_the_extra(monkeypatch, capsys):

@@ -3,11 +3,13 @@
 import functools
 import logging
 import os
+import shutil
 import threading
 import time
 from pathlib import Path
 
 import pytest
+from helpers import ROOT
 from helpers.dask_cluster import (
     add_worker_when,
     dask_cluster,
@@ -177,9 +179,24 @@ def test_worker_with_another_version_is_an_error_with_its_name(tmp_path, preload
             pass
 
 
+def test_worker_with_other_files_of_the_same_version_is_an_error_with_its_name(tmp_path):
+    other = tmp_path / "other"
+    for room in ("asr", "data_pipeline"):
+        shutil.copytree(ROOT / room, other / room, ignore=shutil.ignore_patterns("__pycache__"))
+    with (other / "asr" / "base" / "errors.py").open("a") as file:
+        file.write("# changed\n")
+    with dask_cluster(tmp_path, 0) as running:
+        running.add_worker("", path=[other])
+        named = rf"worker tcp://.*: has Polyphone {__version__} \(\w+\), expected {__version__} \("
+        with pytest.raises(UserError, match=named), Cluster.connect(running.address):
+            pass
+
+
 def test_worker_that_joins_later_with_another_version_is_an_error(tmp_path):
     with dask_cluster(tmp_path, 1) as running, Cluster.connect(running.address) as cluster:
         running.add_worker(OTHER_VERSION)
         running.workers[0].kill()
-        with pytest.raises(UserError, match=f"worker tcp://.*: has Polyphone 0.0.9, expected {__version__}"):
+        with pytest.raises(
+            UserError, match=rf"worker tcp://.*: has Polyphone 0\.0\.9 \(.*expected {__version__} "
+        ):
             list(cluster.results(process_ids, [["item"]] * 20))

@@ -1,11 +1,15 @@
+import itertools
+
 import numpy as np
 import pytest
 import soundfile
+from helpers.dask_cluster import dask_cluster
 
 from asr.audio.recording import read_audio
+from asr.base.cluster import Cluster
 from asr.base.errors import UserError
 from data_pipeline.recordings import segments
-from data_pipeline.recordings.segments import cut_segments, file_name, read_spans
+from data_pipeline.recordings.segments import MAX_IN_MEMORY, cut_segments, file_name, read_spans
 from data_pipeline.types import LeftOut, Recording
 
 
@@ -34,6 +38,41 @@ def test_segments_of_a_long_recording_are_cut_into_files(tmp_path):
     left_out = {r.what: r.reason for r in results if isinstance(r, LeftOut)}
     assert set(left_out) == {"beyond", "backwards", "gone"}
     assert "outside" in left_out["beyond"]
+
+
+COUNTING = """
+import os, time
+from asr.audio.recording import read_audio
+from data_pipeline.recordings import segments
+def counted(path):
+    with open(os.environ["READ"], "a") as file:
+        file.write("+")
+    time.sleep(0.3)
+    waveform = read_audio(path)
+    with open(os.environ["READ"], "a") as file:
+        file.write("-")
+    return waveform
+segments.read_audio = counted
+"""
+
+
+def test_worker_of_many_threads_reads_a_few_long_recordings_at_once(tmp_path):
+    pytest.importorskip("distributed", reason="needs the extra cluster")
+    rows = []
+    for number in range(12):
+        path = tmp_path / f"{number}.wav"
+        soundfile.write(path, np.full(16000, number / 100), 16000)
+        rows.append(Recording(str(number), str(path), "全", begin_s=0.25, end_s=0.75))
+    read = tmp_path / "read"
+    with dask_cluster(tmp_path, 0, READ=str(read)) as running:
+        running.add_worker(COUNTING, num_threads=12)
+        with Cluster.connect(running.address) as cluster:
+            results = list(cut_segments(rows, tmp_path / "audio", cluster=cluster))
+    assert results == list(cut_segments(rows, tmp_path / "audio"))
+    changes = read.read_text()
+    assert changes.count("+") == changes.count("-") == len(rows)
+    at_once = itertools.accumulate(1 if change == "+" else -1 for change in changes)
+    assert 1 < max(at_once) <= MAX_IN_MEMORY
 
 
 @pytest.mark.parametrize("block_s", [0.1, 0.37, 30.0])
