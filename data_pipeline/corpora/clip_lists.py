@@ -16,6 +16,7 @@ from typing import NamedTuple, TypeAlias
 from asr.base.errors import UserError
 from asr.base.system.files import is_utf8
 from asr.base.system.paths import path_on_disk
+from asr.base.system.storage.address import is_address
 from asr.base.text.wording import counted, listed
 from asr.base.types import MachineLabel
 from data_pipeline.corpora.layout import FilesByName, comparable, plain_spaces, text_lines
@@ -191,7 +192,9 @@ def _with_ids(
 
 
 def _recording(entry: ListedClip, name: str, base: str) -> Recording:
-    audio = path_on_disk(os.path.join(base, _as_posix(entry.audio)))  # noqa: PTH118 (as fast as possible)
+    audio = entry.audio.strip()
+    if not is_address(audio):
+        audio = path_on_disk(os.path.join(base, _as_posix(audio)))  # noqa: PTH118 (as fast as possible)
     text = plain_spaces(entry.text)
     return Recording(
         name,
@@ -216,7 +219,8 @@ def _search(rows: Sequence[Row], listing: Listing) -> Search:
     search = Search(listing, rows, {}, {}, set())
     absent: dict[str, str] = {}  # audio path -> as the list writes it
     for listed_path, recording in rows:
-        if _is_there(recording.audio_path, names_in):
+        # an object is asked for when it is read
+        if is_address(recording.audio_path) or _is_there(recording.audio_path, names_in):
             search.there.add(os.path.normpath(recording.audio_path))
         else:
             absent[recording.audio_path] = listed_path
@@ -340,7 +344,7 @@ def _audio_base(listing: Listing) -> str:
     """Return the folder that a list's relative paths are relative to."""
     bases = _bases(listing)
     step = max(1, len(listing.entries) // NUM_PROBED)
-    probed = [_as_posix(entry.audio) for entry in listing.entries[::step]]
+    probed = [_as_posix(entry.audio) for entry in listing.entries[::step] if not is_address(entry.audio)]
     relative = [audio for audio in probed if audio and not os.path.isabs(audio)]  # noqa: PTH117
 
     def num_found(base: str) -> int:

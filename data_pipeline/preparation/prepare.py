@@ -23,6 +23,7 @@ from asr.base.system.files import cannot_write, is_utf8
 from asr.base.system.lock import exclusive_lock
 from asr.base.system.paths import path_on_disk
 from asr.base.system.storage.address import is_address, path_of, refuse_address
+from asr.base.system.storage.refusals import StorageError
 from asr.base.text.units import MANDARIN_UNITS
 from asr.base.types import Utterance
 from asr.base.work import OnProgress, ignore_progress, reported
@@ -47,7 +48,7 @@ from data_pipeline.preparation.several_sources import read_sources
 from data_pipeline.preparation.splitting import complete_splits
 from data_pipeline.recordings.segments import cut_segments
 from data_pipeline.types import NO_SUCH_AUDIO, UNREADABLE_AUDIO, Corpus, LeftOut, Recording
-from data_pipeline.work import THREADS, in_parallel
+from data_pipeline.work import Threads, in_parallel
 
 CANTONESE = ("zh-HK", "yue")
 CITATION = ReadingOptions()
@@ -248,7 +249,8 @@ def _usable_utterances(
         for recording in labelled.kept
     )
     cut = partition(cut_segments(there.kept, folder, on_progress, cluster))
-    workers = cluster or THREADS
+    waits = any(is_address(recording.audio_path) for recording in cut.kept)
+    workers = cluster or Threads(waits=waits)
     lengths = in_parallel(_measured, cut.kept, "reading headers", on_progress=on_progress, workers=workers)
     measured = partition(lengths)
     return Partition(measured.kept, there.left_out + labelled.left_out + cut.left_out + measured.left_out)
@@ -294,6 +296,8 @@ def _measured(recording: Recording) -> Utterance | LeftOut:
     try:
         refuse_pipe(path)
         duration_s = audio_duration_s(path)
+    except StorageError:
+        raise  # not a fault of this recording
     except UserError as error:
         reason = UNREADABLE_AUDIO if Path(path).exists() else NO_SUCH_AUDIO
         return LeftOut(path, reason, str(error).removeprefix(f"{path}: "))
