@@ -16,8 +16,8 @@ from asr.runs.progress import TIMES
 from asr.runs.run import Run
 from asr.runs.state import read_state
 
-KILLS = 12
-KILLS_WHILE_STARTING, KILLS_WHILE_WRITING = 2, 4
+KILLS = 20
+KILLS_WHILE_STARTING, KILLS_WHILE_WRITING = 3, 4
 SETTINGS = [
     "train.epochs=20",
     "train.batch_s=3.0",
@@ -62,7 +62,7 @@ def wait_for(condition, process, timeout_s=120):
 
 
 @pytest.mark.slow
-def test_run_killed_twelve_times_equals_uninterrupted_run(train, tmp_path):
+def test_run_killed_twenty_times_equals_uninterrupted_run(train, tmp_path):
     rng = random.Random(2)
     kinds = ["starting"] * KILLS_WHILE_STARTING + ["writing"] * KILLS_WHILE_WRITING
     kinds += ["anywhere"] * (KILLS - len(kinds))
@@ -95,9 +95,9 @@ def test_run_killed_twelve_times_equals_uninterrupted_run(train, tmp_path):
 
     print(killed, sorted(points))
     assert sum(killed.values()) == KILLS
-    assert killed["writing"] >= 2
-    assert len(points) >= 6  # it made progress between kills
-    assert sum("-batch-" in name for name in points) >= 3
+    assert killed["writing"] >= 3
+    assert len(points) >= 10  # it made progress between kills
+    assert sum("-batch-" in name for name in points) >= 5
     one, other = (read_checkpoint(Run(tmp_path / name).epoch_checkpoint(20)) for name in ("killed", "whole"))
     assert one.arrays.keys() == other.arrays.keys()
     for name, array in one.arrays.items():
