@@ -6,7 +6,6 @@ with contextlib.closing(scheduler_client("tcp://head-node:8786")) as client:
 
 from __future__ import annotations
 
-import asyncio
 import json
 import logging
 from concurrent.futures import ThreadPoolExecutor
@@ -83,6 +82,8 @@ def _refuse_bad_address(address: str, given: str) -> None:
 
 
 def _refuse_no_scheduler(address: str, given: str) -> None:
+    import asyncio
+
     try:
         with ThreadPoolExecutor(1) as pool:  # this thread may have an event loop, such as that of a notebook
             kind = pool.submit(asyncio.run, _kind_of_server(address)).result()
@@ -94,6 +95,8 @@ def _refuse_no_scheduler(address: str, given: str) -> None:
 
 async def _kind_of_server(address: str) -> str:
     """Return what Dask's server at an address is: "Scheduler", "Worker" or "Nanny"."""
+    import asyncio
+
     return await asyncio.wait_for(_asked_for_its_kind(address), ANSWER_S)
 
 

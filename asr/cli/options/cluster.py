@@ -5,8 +5,10 @@ from __future__ import annotations
 import argparse
 import contextlib
 from contextlib import AbstractContextManager
+from typing import TYPE_CHECKING
 
-from asr.base.cluster import Cluster
+if TYPE_CHECKING:
+    from asr.base.cluster import Cluster
 
 
 def add_cluster_argument(parser: argparse.ArgumentParser, work: str) -> None:
@@ -26,4 +28,8 @@ def add_cluster_argument(parser: argparse.ArgumentParser, work: str) -> None:
 
 def chosen_cluster(arguments: argparse.Namespace) -> AbstractContextManager[Cluster | None]:
     """Return the context in which the cluster that `--cluster` names is connected; None without one."""
-    return Cluster.connect(arguments.cluster) if arguments.cluster is not None else contextlib.nullcontext()
+    if arguments.cluster is None:
+        return contextlib.nullcontext()
+    from asr.base.cluster import Cluster
+
+    return Cluster.connect(arguments.cluster)

@@ -119,18 +119,19 @@ def _recognizer(
 ) -> Iterator[FileRecognizer]:
     """Load the model here, or connect the workers that load it."""
     from asr.transcription.recognizer import Recognizer
-    from asr.transcription.to_files.on_cluster import ClusterRecognizer
 
     devices = chosen_devices(arguments)
     if arguments.cluster is not None and devices != ONE_DEVICE:
         raise UserError("--cluster: each worker has devices of its own; leave out --gpus, --engine, --stages")
     with chosen_cluster(arguments) as cluster:
+        recognizer: FileRecognizer
         with ProgressBars() as bars:
-            recognizer: FileRecognizer = (
-                ClusterRecognizer.load(cluster, named, choice, bars)
-                if cluster
-                else Recognizer.of_choice(run, choice, devices, bars)
-            )
+            if cluster:
+                from asr.transcription.to_files.on_cluster import ClusterRecognizer
+
+                recognizer = ClusterRecognizer.load(cluster, named, choice, bars)
+            else:
+                recognizer = Recognizer.of_choice(run, choice, devices, bars)
         yield recognizer
 
 
