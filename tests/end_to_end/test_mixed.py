@@ -175,6 +175,18 @@ def test_other_formats_write_the_same_tokens_and_texts(run, tmp_path, format_nam
     assert done.parity.num_same_tokens == done.parity.num_clips == 3
 
 
+def misheard(pieces):
+    """Return a vocabulary, tokens, and frames in which another token is a little more probable than each."""
+    vocabulary = Vocabulary.of_pieces(pieces, ["wo3", "yao4", "da3", "kai1", "de5", "tian1", "qi4"])
+    said = ("da3", "kai1", *pieces.encode("iphone"), "de5", "A", "P", "P")
+    right, (wrong,) = vocabulary.encode(said), vocabulary.encode(["x"])
+    log_probs = np.full((2 * len(right), len(vocabulary)), -20.0, np.float32)
+    for place, token in enumerate(right):
+        log_probs[2 * place, [token, wrong]] = np.log([0.45, 0.55])
+        log_probs[2 * place + 1, BLANK_ID] = 0.0
+    return vocabulary, said, log_probs
+
+
 def test_beam_search_takes_a_language_model_over_mixed_units_and_hot_words(prepared, tmp_path, capsys):
     """Beside the right token of each frame another one is a little more probable."""
     text, folder = tmp_path / "text.txt", tmp_path / "lm"
@@ -185,14 +197,7 @@ def test_beam_search_takes_a_language_model_over_mixed_units_and_hot_words(prepa
     assert main(["lm", "perplexity", str(folder), str(text)]) == 0
     assert main(["lm", "info", str(folder)]) == 0
     assert "mixed" in capsys.readouterr().out
-    pieces = Pieces.load(model)
-    vocabulary = Vocabulary.of_pieces(pieces, ["wo3", "yao4", "da3", "kai1", "de5", "tian1", "qi4"])
-    said = ("da3", "kai1", *pieces.encode("iphone"), "de5", "A", "P", "P")
-    right, (wrong,) = vocabulary.encode(said), vocabulary.encode(["x"])
-    log_probs = np.full((2 * len(right), len(vocabulary)), -20.0, np.float32)
-    for place, token in enumerate(right):
-        log_probs[2 * place, [token, wrong]] = np.log([0.45, 0.55])
-        log_probs[2 * place + 1, BLANK_ID] = 0.0
+    vocabulary, said, log_probs = misheard(Pieces.load(model))
 
     def best(settings, language_model=None, hot_words=None):
         search = BeamSearch(vocabulary, settings, language_model, hot_words)
@@ -217,14 +222,7 @@ def test_a_language_model_over_syllables_and_whole_latin_words_decides(prepared,
     assert main(["lm", "info", str(folder)]) == 0
     assert {"mixed.klm", "words.klm"} <= {path.name for path in folder.iterdir()}
     assert "iphone" in {*load_model(folder / "words.klm").words}
-    pieces = Pieces.load(model)
-    vocabulary = Vocabulary.of_pieces(pieces, ["wo3", "yao4", "da3", "kai1", "de5", "tian1", "qi4"])
-    said = ("da3", "kai1", *pieces.encode("iphone"), "de5", "A", "P", "P")
-    right, (wrong,) = vocabulary.encode(said), vocabulary.encode(["x"])
-    log_probs = np.full((2 * len(right), len(vocabulary)), -20.0, np.float32)
-    for place, token in enumerate(right):
-        log_probs[2 * place, [token, wrong]] = np.log([0.45, 0.55])
-        log_probs[2 * place + 1, BLANK_ID] = 0.0
+    vocabulary, said, log_probs = misheard(Pieces.load(model))
     for path in (folder, folder / "mixed.klm"):
         search = BeamSearch(
             vocabulary, DecoderSettings(beam=16, lm_weight=1.0), fusion_model(path, vocabulary)

@@ -27,6 +27,16 @@ def decoded(search, log_probs):
     return search.decode(log_probs[None], np.array([len(log_probs)]))[0]
 
 
+def streams(search, log_probs):
+    """Yield the state of a search after a clip that was fed in 41 chunks, cut elsewhere each time."""
+    for seed in range(5):
+        cuts = np.sort(np.random.default_rng(seed).integers(0, len(log_probs) + 1, 40))
+        state = search.start()
+        for chunk in np.split(log_probs, cuts):
+            search.feed(state, chunk)
+        yield state
+
+
 def random_model(*words):
     """Return a 3-gram model over words with random parameters."""
     draw = np.random.default_rng(3)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import tensorflow as tf
-from helpers.alignments import decoded, random_log_probs, random_model, sums_over_alignments
+from helpers.alignments import decoded, random_log_probs, random_model, streams, sums_over_alignments
 
 from asr.base.decoder_settings import DecoderSettings
 from asr.base.errors import UserError
@@ -193,11 +193,7 @@ def test_a_stream_split_anywhere_gives_the_candidates_of_the_whole_clip(model, m
     whole = decoded(search, log_probs)
     monkeypatch.undo()
     assert decoded(search, log_probs) == whole
-    for seed in range(5):
-        cuts = np.sort(np.random.default_rng(seed).integers(0, 301, 40))
-        state = search.start()
-        for chunk in np.split(log_probs, cuts):
-            search.feed(state, chunk)
+    for state in streams(search, log_probs):
         assert search.candidates(state, finished=True) == whole
         assert state.num_frames == 300
 
