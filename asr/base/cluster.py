@@ -44,10 +44,8 @@ MAX_LISTED = 3
 VERSION_THERE = "__import__('asr.base.version', fromlist=['*']).__version__"
 
 ROOMS_OF_WORK = ("asr", "data_pipeline")  # whose functions workers call
-PATHS, MESSAGES = (
-    ("audio_path", "what"),
-    ("detail",),
-)  # fields of results; others, such as ids, stay as they are
+# fields of results that name files; others, such as ids, stay as they are
+PATHS, MESSAGES = ("audio_path", "what"), ("detail",)
 BEGIN_OF_PATH = r"(?<![\w/.@~-])"
 
 Item = TypeVar("Item")

@@ -119,12 +119,16 @@ class DataConfig:
     @property
     def more_test_manifests(self) -> list[Path]:
         """Return the manifests of the further test sets."""
-        return [path_of(path) for text in self.more_tests.split(",") if (path := text.strip())]
+        return _paths_in(self.more_tests)
 
     @property
     def machine_labelled_manifests(self) -> list[Path]:
         """Return the manifests that a model has labelled."""
-        return [path_of(path) for text in self.machine_labelled.split(",") if (path := text.strip())]
+        return _paths_in(self.machine_labelled)
+
+
+def _paths_in(texts: str) -> list[Path]:
+    return [path_of(path) for text in texts.split(",") if (path := text.strip())]
 
 
 @dataclass(frozen=True)

@@ -63,8 +63,8 @@ def _machine_labelled(data: DataConfig, own: Utterances, level: int) -> Iterator
     known = _recordings_of_splits(data, own)
     counts = own.columns.token_counts()
     parts = {data.train: own}
-    for name in map(str, data.machine_labelled_manifests):
-        rows = read_manifest(path_of(name))
+    for path in data.machine_labelled_manifests:
+        name, rows = str(path), read_manifest(path)
         _expect_unit(rows.columns.token_counts(), counts, name, data.train)
         kept = rows.take(np.flatnonzero(~np.isin(utterance_keys(map(_source_of, rows)), known)))
         if len(kept) < len(rows):

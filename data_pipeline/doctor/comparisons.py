@@ -133,9 +133,10 @@ def speaker_comparisons(entries: Entries, speakers: Speakers) -> Iterator[Findin
 
 def speaker_findings(entries: Entries, speakers: Speakers) -> Iterator[Finding]:
     """Yield the number of each manifest's utterances without a speaker."""
+    is_unknown = speakers.numbers == NOTHING
     for source in entries.sources:
         own = entries.of_source(source)
-        if missing := np.count_nonzero(speakers.numbers[own.start : own.stop] == NOTHING):
+        if missing := np.count_nonzero(is_unknown[own.start : own.stop]):
             yield Finding("no-speaker", f"{missing:,} of {counted(len(own), 'utterance')}", source)
 
 

@@ -100,26 +100,21 @@ def read_manifest(path: Path) -> Utterances:
         UserError: a file is missing or empty, a line is not a valid record, or an id appears twice.
     """
     places = _Places(shards_of(path), array("q", [0]), array("q"))
-    lines, columns, names_addresses = Lines(), GrowingColumns(), False
+    growing = _GrowingUtterances()
     errors = []
     for shard in places.shards:
         for line in _lines_of(_on_disk(shard)):
             if line.record is None:
                 errors.append(f"{shard}:{line.number}: {line.error}")
             elif not errors:
-                _append(columns, line.record)
-                lines.append(line.content)
-                names_addresses |= "://" in line.record["audio"]
+                growing.append(line.record, line.content)
                 places.numbers.append(line.number)
-        if not errors and places.begins[-1] == len(lines):
+        if not errors and places.begins[-1] == len(places.numbers):
             raise UserError(f"{shard}: no utterances in this manifest; prepare the corpus again")
-        places.begins.append(len(lines))
+        places.begins.append(len(places.numbers))
     if errors:
         raise UserError(listed(errors, NUM_ERRORS, separator="\n"))
-    lines.finish()
-    folder = folder_prefix(_on_disk(places.shards[0]).parent)  # all shards are in one folder
-    source = Source(lines, folder, names_addresses or is_address(folder))
-    utterances = Utterances([source], np.arange(len(lines)), columns.columns())
+    utterances = growing.utterances(_on_disk(places.shards[0]).parent)  # all shards are in one folder
     _refuse_duplicates(utterances, places)
     return utterances
 
@@ -128,10 +123,26 @@ def _on_disk(path: Path) -> Path:
     return path_of(path_on_disk(str(path_of(path))))
 
 
-def _append(columns: GrowingColumns, record: Record) -> None:
-    tokens, corpus = record["tokens"].split(), record.get("corpus") or ""
-    by_machine = record.get("labelled_by") is not None
-    columns.append(record["id"], record["duration_s"], tokens, corpus, by_machine)
+class _GrowingUtterances:
+    """The utterances of valid lines."""
+
+    def __init__(self) -> None:
+        self._lines, self._columns, self._name_addresses = Lines(), GrowingColumns(), False
+
+    def append(self, record: Record, line: bytes) -> None:
+        """Add the utterance of a line."""
+        tokens, corpus = record["tokens"].split(), record.get("corpus") or ""
+        by_machine = record.get("labelled_by") is not None
+        self._columns.append(record["id"], record["duration_s"], tokens, corpus, by_machine)
+        self._lines.append(line)
+        self._name_addresses |= "://" in record["audio"]
+
+    def utterances(self, folder: Path) -> Utterances:
+        """Return the utterances, whose audio paths are relative to a folder."""
+        self._lines.finish()
+        prefix = folder_prefix(folder)
+        source = Source(self._lines, prefix, self._name_addresses or is_address(prefix))
+        return Utterances([source], np.arange(len(self._lines)), self._columns.columns())
 
 
 class _Places(NamedTuple):
@@ -171,7 +182,7 @@ def scan_manifest(path: Path) -> Scan:
     Raises:
         UserError: the file cannot be read.
     """
-    lines, columns, numbers = Lines(), GrowingColumns(), array("q")
+    growing, numbers = _GrowingUtterances(), array("q")
     broken: dict[int, str] = {}
     marked = False
     path = _on_disk(path)
@@ -180,12 +191,9 @@ def scan_manifest(path: Path) -> Scan:
         if line.record is None:
             broken[line.number] = line.error
         else:
-            _append(columns, line.record)
-            lines.append(line.content)
+            growing.append(line.record, line.content)
             numbers.append(line.number)
-    lines.finish()
-    source = Source(lines, folder_prefix(path.parent))
-    return Scan(Utterances([source], np.arange(len(lines)), columns.columns()), numbers, broken, marked)
+    return Scan(growing.utterances(path.parent), numbers, broken, marked)
 
 
 class _Line(NamedTuple):
