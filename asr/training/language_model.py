@@ -127,6 +127,10 @@ def train_language_models(
     options = _options(order, prune, max_size_mb, memory_mb)
     in_pieces = [unit for unit in checked_units if unit in UNITS_IN_PIECES]
     are_spelled = in_pieces or (checked_units == ["words"] and pieces is not None)
+    if pieces is not None and not are_spelled:
+        raise UserError(
+            f"`pieces`: {', '.join(checked_units)} have none; use it with units pieces, mixed or words alone"
+        )
     model = _pieces_for(texts, pieces) if are_spelled else None
     unit: Unit = in_pieces[0] if in_pieces else "pieces"
     with _whole_folder(out) as folder:

@@ -1,6 +1,7 @@
 """Mandarin with Latin words, said by espeak-ng, from preparation to every way out."""
 
 import json
+import re
 from pathlib import Path
 
 import numpy as np
@@ -219,7 +220,9 @@ def test_a_language_model_over_syllables_and_whole_latin_words_decides(prepared,
     arguments = ["--out", str(folder), "--units", "mixed,words", "--pieces", str(model)]
     assert main(["lm", "train", str(text), *arguments]) == 0
     assert main(["lm", "perplexity", str(folder), str(text)]) == 0
+    capsys.readouterr()
     assert main(["lm", "info", str(folder)]) == 0
+    assert re.findall(r"^  (mixed|words|syllables) ", capsys.readouterr().out, re.M) == ["words", "mixed"]
     assert {"mixed.klm", "words.klm"} <= {path.name for path in folder.iterdir()}
     assert "iphone" in {*load_model(folder / "words.klm").words}
     vocabulary, said, log_probs = misheard(Pieces.load(model))

@@ -213,6 +213,7 @@ def test_models_are_trained_on_a_single_sentence(tmp_path, capsys):
             "--units: expected some of syllables, characters, words, pieces, mixed, received 'letters'",
         ),
         (("--units", "pieces,syllables"), "--units: expected pieces or mixed alone or with words"),
+        (("--pieces", "units.model"), "--pieces: syllables, characters, words have none; use it with"),
         (("--order", "9"), "--order: expected 2 to 6, received 9"),
         (("--prune", "1"), "the first 0"),
         (("--max-size", "0"), "--max-size: expected megabytes"),

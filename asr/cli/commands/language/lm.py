@@ -59,7 +59,7 @@ def lm_info_command(arguments: argparse.Namespace) -> int:
     for path in models_in(arguments.model):
         made = info.units.get(path.stem) if info else None
         with ProgressBars() as bars:
-            rows = _rows(path, load_model(path, bars))
+            rows = _rows(path, load_model(path, bars), path.stem if made else None)
         if made:
             rows["trained on"] = f"{counted(made.num_sentences, 'sentence')}, {made.num_tokens:,} {path.stem}"
             for order, discounts in enumerate(made.discounts, start=1):
@@ -124,7 +124,7 @@ def lm_export_command(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _rows(path: Path, model: NGramModel) -> dict[str, str]:
+def _rows(path: Path, model: NGramModel, unit: str | None) -> dict[str, str]:
     from asr.base.text.units import unit_of
     from asr.language.ngram.folder import ordinary_words, sample_words
     from asr.language.ngram.model_file import kind_of
@@ -136,7 +136,7 @@ def _rows(path: Path, model: NGramModel) -> dict[str, str]:
         "file": f"{kind_of(path)}, {file_size(path.stat().st_size)}",
         "order": str(model.order),
         "n-grams": ", ".join(orders),
-        unit_of(words): f"{len(words):,}, such as {sample_words(words)}",
+        unit or unit_of(words): f"{len(words):,}, such as {sample_words(words)}",
     }
 
 
