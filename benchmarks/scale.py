@@ -92,11 +92,11 @@ def planned(manifest: Path) -> dict[str, str]:
     data = Dataset(utterances, Vocabulary(mandarin_syllables()), BATCH_S, Augmenter.load(config, 1))
     assert len(data.labels) == len(utterances)
     steps.end("labels")
-    plan, _ = data.epoch(0, 1, model.fits)
-    steps.end(f"plan of an epoch, {len(plan):,} batches")
-    again, _ = data.epoch(1, 1, model.fits)
-    steps.end("plan of the next epoch")
-    assert sum(again.lengths) == len(utterances)
+    for epoch, name in enumerate(("an epoch", "the next epoch")):
+        plan, _ = data.epoch(epoch, 1, model.fits)
+        assert sum(plan.lengths) == len(utterances)
+        steps.end(f"plan of {name}, {len(plan):,} batches")
+        del plan  # as in training, where one epoch ends before the next one is planned
     assert data.checksum
     steps.end("checksum, once per start of a training")
     return steps.rows

@@ -39,6 +39,7 @@ logger = logging.getLogger(__name__)
 WAIT_S = 0.2
 LOOK_S = 5.0  # after which it is looked again how many workers there are
 AHEAD = 4  # chunks for each thread of the workers, so that none waits for the slowest
+CHUNKS_OF_A_THREAD = 8  # at least, so that all threads end at about the same time
 MAX_LISTED = 3
 # a worker evaluates it without this project, or with another version of it
 VERSION_THERE = "__import__('asr.base.version', fromlist=['*']).__version__"
@@ -84,6 +85,15 @@ class Cluster:
                 cluster._look()
             cluster._refuse_other_versions()
             yield cluster
+
+    def chunks(self, items: Sequence[Item], at_most: int) -> Iterator[Sequence[Item]]:
+        """Yield items in chunks of up to this many, a few chunks or more for each thread of the workers.
+
+        A chunk costs the scheduler, a worker and this process some ten milliseconds of processor time.
+        """
+        enough = len(items) // (CHUNKS_OF_A_THREAD * max(1, self._num_threads))
+        size = max(1, min(at_most, enough))
+        return (items[begin : begin + size] for begin in range(0, len(items), size))
 
     def results(
         self, function: Callable[[list[Item]], Sequence[Result]], chunks: Iterable[Sequence[Item]]

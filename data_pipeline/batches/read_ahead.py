@@ -15,7 +15,6 @@ waits for them.
 from __future__ import annotations
 
 import io
-import itertools
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import CancelledError, Future, ThreadPoolExecutor
@@ -108,7 +107,9 @@ class ReadAhead:
             UserError: one cannot be read.
         """
         with self._lock:
-            self._fetch_until(number)
+            while self._next < self._num_groups and self._next <= number:
+                self._fetch_block()
+            self._fetch_more()
             group = self._under_way.pop(number, None)
         if group is None:
             return {}
@@ -119,11 +120,11 @@ class ReadAhead:
         finally:
             with self._lock:
                 self._room += group.num_bytes
-                self._fetch_until(number)
+                self._fetch_more()
 
-    def _fetch_until(self, number: int) -> None:
-        """Ask for the groups up to this one, and for later ones while there is room."""
-        while self._next < self._num_groups and (self._next <= number or self._room > 0):
+    def _fetch_more(self) -> None:
+        """Ask for one block if there is room: for all that there is room for, the first group would wait."""
+        if self._next < self._num_groups and self._room > 0:
             self._fetch_block()
 
     def _fetch_block(self) -> None:
@@ -135,7 +136,13 @@ class ReadAhead:
             num_bytes += sum(piece.num_bytes for piece in block[self._next])
             self._next += 1
         requests: dict[str, Future[dict[str, bytes]]] = {}
-        for together in near_each_other(set(itertools.chain(*block.values()))):
+        needed_by = {piece: number for number in reversed(block) for piece in block[number]}
+
+        def first_group(together: Iterable[Piece]) -> int:
+            """Return the first group that needs one of these pieces, and waits for the requests before."""
+            return min(needed_by[piece] for piece in together)
+
+        for together in sorted(near_each_other(needed_by), key=first_group):
             request = self._pool.submit(_read, together)
             requests |= {piece.path: request for piece in together}
         for number, pieces in block.items():

@@ -20,7 +20,7 @@ from data_pipeline.doctor.checkup import Checkup, check_recording
 from data_pipeline.work import available_cores
 
 LIMIT_S = 30.0  # for one file; the longest file takes a few seconds
-FILES_OF_A_TASK = 128  # of a cluster, for which a task costs some milliseconds
+FILES_OF_A_TASK = 1024  # of a cluster, at most
 FILES_AT_ONCE = 64  # sent in one message, because a message costs as much as a file
 REPORT_EVERY_S = 0.1
 
@@ -44,8 +44,8 @@ def check_recordings(
             processes of this machine.
     """
     if cluster:
-        chunks = (paths[begin : begin + FILES_OF_A_TASK] for begin in range(0, len(paths), FILES_OF_A_TASK))
-        results = cluster.results(functools.partial(_checked_there, limit_s=limit_s), chunks)
+        there = functools.partial(_checked_there, limit_s=limit_s)
+        results = cluster.results(there, cluster.chunks(paths, FILES_OF_A_TASK))
         yield from enumerate(itertools.chain.from_iterable(results))
         return
     num_chunks = -(-len(paths) // FILES_AT_ONCE)

@@ -60,16 +60,36 @@ def test_no_more_is_fetched_ahead_than_there_is_room_for(pack):
 
 
 def test_requests_of_several_groups_are_under_way_at_once(pack, monkeypatch):
-    together = threading.Barrier(3)
+    together = threading.Barrier(2)
     read = read_ahead._read
 
     def read_together(pieces):
-        together.wait(timeout=60)  # breaks unless three threads read at once
+        together.wait(timeout=60)  # breaks unless two threads read at once
         return read(pieces)
 
     monkeypatch.setattr(read_ahead, "_read", read_together)
-    with reading(3, lambda group: paths_in(pack, [group]), ahead_bytes=3 * SIZE) as ahead:
-        assert [len(ahead.take(group)) for group in range(3)] == [1, 1, 1]
+    with reading(4, lambda group: paths_in(pack, [group]), ahead_bytes=3 * SIZE) as ahead:
+        assert [len(ahead.take(group)) for group in range(4)] == [1, 1, 1, 1]
+
+
+def test_what_the_first_group_of_a_block_needs_is_asked_for_first(pack, monkeypatch):
+    asked = []
+    read = read_ahead._read
+    monkeypatch.setattr(read_ahead, "_read", lambda pieces: asked.append(pieces[0].path) or read(pieces))
+    monkeypatch.setattr(read_ahead, "GAP_BYTES", 0)
+    monkeypatch.setattr(read_ahead, "NUM_THREADS", 1)
+    groups = [paths_in(pack, numbers) for numbers in ([30, 8], [5], [20], [30])]
+    with reading(len(groups), groups.__getitem__) as ahead:
+        ahead.take(2)
+    assert asked == paths_in(pack, [8, 30, 5, 20])
+
+
+def test_the_first_group_does_not_wait_until_all_that_there_is_room_for_is_planned(pack, monkeypatch):
+    planned = []
+    monkeypatch.setattr(read_ahead, "FIRST_BYTES", SIZE)
+    with reading(NUM_RECORDINGS, lambda group: planned.append(group) or paths_in(pack, [group])) as ahead:
+        ahead.take(0)
+        assert planned == [*range(1 + 4 + 16)]
 
 
 def test_recordings_of_several_groups_come_in_one_request(pack, monkeypatch):
@@ -88,8 +108,9 @@ def test_the_first_groups_are_not_waited_for_together_with_all_others(pack, monk
     monkeypatch.setattr(read_ahead, "FIRST_BYTES", 2 * SIZE)
     monkeypatch.setattr(read_ahead, "_read", lambda pieces: asked.append(len(pieces)) or {})
     ahead = ReadAhead(NUM_RECORDINGS, lambda group: paths_in(pack, [group]), ahead_bytes=100 * SIZE)
-    with pytest.raises(KeyError):
-        ahead.take(0)
+    for group in range(3):
+        with pytest.raises(KeyError):
+            ahead.take(group)
     ahead._pool.shutdown()
     assert sorted(asked) == [2, 5, 8, 25]  # four times as many each time, up to a quarter of the room
     ahead.close()
