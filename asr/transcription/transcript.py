@@ -17,6 +17,8 @@ from asr.base.types import Hypothesis
 
 # A CTC model emits a token within it, but not its end: that is the next token's beginning, or at most this.
 MAX_TOKEN_S = 0.4
+# mean confidence: at 0.55, half of the tokens were wrong in speech of many kinds (docs/experiments.md)
+DOUBTFUL = 0.55
 
 
 @dataclass(frozen=True, slots=True)
@@ -243,6 +245,12 @@ class Transcript:
     def confidences(self) -> tuple[float, ...]:
         """Return the confidence of each token; empty if the decoder gives none."""
         return tuple(itertools.chain.from_iterable(segment.confidences for segment in self.segments))
+
+    @property
+    def is_doubtful(self) -> bool:
+        """Return whether half of the tokens or more are probably wrong: the model knows other speech."""
+        confidences = self.confidences
+        return bool(confidences) and sum(confidences) / len(confidences) < DOUBTFUL
 
     @property
     def alternatives(self) -> tuple[Segment, ...]:

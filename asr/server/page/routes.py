@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute, Route
 from asr.base.version import __version__
 from asr.server.page.examples import example_calls
 from asr.server.page.files import HEADERS, file_route
-from asr.server.page.transcript import segment_fields, transcript_files
+from asr.server.page.transcript import segment_fields, transcript_fields
 from asr.server.protocols.openai_http import error_fields, file_of
 from asr.server.requests.gate import PAGE_FOLDER
 from asr.server.requests.hot_words import hot_word_weights
@@ -81,8 +81,7 @@ async def _lines(
                     if isinstance(part, Segment):
                         yield _line({"segment": segment_fields(part)})
                     else:
-                        contents = transcript_files(part)
-                        yield _line({"done": {"duration_s": round(part.duration_s, 3), "files": contents}})
+                        yield _line({"done": transcript_fields(part)})
         except RefusalError as refusal:
             yield _line({"error": error_fields(refusal)})
 

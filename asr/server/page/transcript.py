@@ -36,13 +36,21 @@ def segment_fields(segment: Segment) -> dict[str, Any]:
     }
 
 
-def transcript_files(transcript: Transcript) -> dict[str, str]:
-    """Return the contents of the files of a transcript, by their suffix."""
+def transcript_fields(transcript: Transcript) -> dict[str, Any]:
+    """Return what the page shows of a whole transcript.
+
+    Returns:
+        `duration_s`, `is_doubtful`, and `files`: their contents by their suffix.
+    """
     return {
-        "txt": "".join(f"{segment.text}\n" for segment in transcript.segments),
-        "srt": format_transcript(transcript, "srt"),
-        "TextGrid": format_transcript(transcript, "textgrid"),
-        "json": format_transcript(transcript, "json"),
+        "duration_s": round(transcript.duration_s, 3),
+        "is_doubtful": transcript.is_doubtful,
+        "files": {
+            "txt": "".join(f"{segment.text}\n" for segment in transcript.segments),
+            "srt": format_transcript(transcript, "srt"),
+            "TextGrid": format_transcript(transcript, "textgrid"),
+            "json": format_transcript(transcript, "json"),
+        },
     }
 
 

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from asr.base.errors import UserError
 from asr.base.system.files import whole_file
-from asr.base.text.wording import counted
+from asr.base.text.wording import counted, listed
 from asr.base.work import OnProgress, Work, ignore_progress
 from asr.transcription.file_recognizer import FileRecognizer, file_chunks
 from asr.transcription.files import refuse_bad_out, write_list
@@ -25,6 +25,8 @@ from asr.transcription.to_files.shards import Shard, ShardInfo
 from asr.transcription.transcript import Transcript
 
 logger = logging.getLogger(__name__)
+
+MAX_LISTED = 3
 
 
 def transcribe_to_file(
@@ -145,19 +147,52 @@ def _transcribe(
     def report(work: Work) -> None:
         on_progress(dataclasses.replace(work, done=num_before + work.done, total=len(sources)))
 
+    problems = Problems()
     for chunk, results in zip(chunks, recognizer.transcribe_chunks(chunks, report), strict=True):
         for source, result in zip(chunk, results, strict=True):
-            log_problem(source, result)
+            problems.add(source, result)
         journal.add(results)
         on_results(chunk, results)
+    problems.log_doubtful()
 
 
-def log_problem(source: Path, result: Transcript | UserError) -> None:
-    """Log why a recording could not be read, or that it contains no speech."""
-    if isinstance(result, UserError):
-        logger.error("%s", result)
-    elif not result.segments:
-        logger.warning("%s: no speech found", source)
+class Problems:
+    """Logs what is wrong with recordings or their transcripts.
+
+    Attributes:
+        num_failed: recordings that could not be read.
+    """
+
+    def __init__(self) -> None:
+        self.num_failed = 0
+        self._doubtful: list[str] = []
+        self._num_transcribed = 0
+
+    def add(self, source: Path, result: Transcript | UserError) -> None:
+        """Log why a recording could not be read, or that it contains no speech."""
+        if isinstance(result, UserError):
+            logger.error("%s", result)
+            self.num_failed += 1
+            return
+        self._num_transcribed += 1
+        if not result.segments:
+            logger.warning("%s: no speech found", source)
+        elif result.is_doubtful:
+            self._doubtful.append(str(source))
+
+    def log_doubtful(self) -> None:
+        """Log which transcripts are probably wrong, by the model's own confidence."""
+        if not self._doubtful:
+            return
+        number = len(self._doubtful)
+        which = listed(self._doubtful, MAX_LISTED)
+        if self._num_transcribed > 1:
+            which = f"{number:,} of {counted(self._num_transcribed, 'recording')} ({which})"
+        logger.warning(
+            "%s: half of the transcript or more is probably wrong, by its confidence; the model was trained "
+            "on other speech, and learns this kind from examples with their text (`train.init_from`)",
+            which,
+        )
 
 
 def _digest_of(recognizer: FileRecognizer) -> str:

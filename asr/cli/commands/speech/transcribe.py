@@ -140,18 +140,18 @@ def _print(
 ) -> int:
     """Print the results as they come, and return how many recordings failed."""
     from asr.transcription.file_recognizer import transcribe_files
-    from asr.transcription.to_files.resumable_transcription import log_problem
+    from asr.transcription.to_files.resumable_transcription import Problems
 
-    num_failed = 0
+    problems = Problems()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     write = _writer_of(format_name, len(sources) > 1)
     results = transcribe_files(recognizer, sources, on_progress)
     for source, result in zip(sources, results, strict=True):
-        log_problem(source, result)
-        num_failed += isinstance(result, UserError)
+        problems.add(source, result)
         write(str(source), result)
-    return num_failed
+    problems.log_doubtful()
+    return problems.num_failed
 
 
 def _writer_of(format_name: Format, with_names: bool) -> Callable[[str, Transcript | UserError], None]:

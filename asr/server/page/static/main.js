@@ -69,7 +69,7 @@ async function recognize(blob, name) {
     if (mine !== running) return;
     kept = { name, files: done.files };
     player.setDuration(done.duration_s);
-    showStatus(transcript.units.length ? "" : "nothing");
+    showStatus(!transcript.units.length ? "nothing" : done.is_doubtful ? "mistaken" : "");
     byId("keep").hidden = !transcript.units.length;
     byId("legend").hidden = !transcript.isRated;
   } catch (error) {

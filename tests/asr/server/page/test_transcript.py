@@ -3,10 +3,10 @@
 import dataclasses
 
 import pytest
-from helpers.transcripts import segment_of
+from helpers.transcripts import segment_of, transcript_of
 
 from asr.base.types import Hypothesis
-from asr.server.page.transcript import segment_fields
+from asr.server.page.transcript import segment_fields, transcript_fields
 
 
 @pytest.fixture
@@ -31,6 +31,13 @@ def test_fields_have_pinyin_with_tone_marks_and_alternatives(segment):
     fields = segment_fields(segment)
     assert fields["alternatives"] == ["other"]
     assert all(any(ord(char) > 127 for char in unit["reading"]) for unit in fields["units"])
+
+
+@pytest.mark.parametrize(("confidences", "expected"), [((0.9, 0.3), False), ((0.7, 0.3), True), ((), False)])
+def test_page_is_told_that_half_of_a_transcript_is_probably_wrong(confidences, expected):
+    fields = transcript_fields(transcript_of(("ni3", "hao3"), "你好", confidences=confidences))
+    assert fields["is_doubtful"] is expected
+    assert fields["files"]["txt"] == "你好\n"
 
 
 def test_syllables_without_confidence_have_none():
