@@ -272,6 +272,11 @@ def test_chinese_pages_use_the_terms_of_the_table(page):
             assert word not in prose, f"{page}: {word}: write {chinese} for {english}"
 
 
+@pytest.mark.parametrize("page", pages.CHINESE)
+def test_no_blank_before_a_per_cent_sign_on_a_chinese_page(page):
+    assert re.findall(r".*\d\s%.*", pages.text_of(page)) == []
+
+
 @pytest.mark.parametrize("page", ["README.md", pages.twin("README.md")])
 def test_readme_is_short(page):
     assert len(pages.text_of(page).splitlines()) < LONGEST_README

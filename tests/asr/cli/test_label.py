@@ -73,6 +73,15 @@ def test_wrong_options_are_refused_before_a_model_is_loaded(
     assert message in capsys.readouterr().err
 
 
+def test_recording_that_does_not_exist_is_refused_before_a_model_is_loaded(
+    clips, separable_run, dev, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(Recognizer, "of_choice", None)
+    command = ["label", str(separable_run), clips[0].audio_path, str(tmp_path / "gone.wav"), "--dev", str(dev)]
+    assert main([*command, "--out", str(tmp_path / "labelled.jsonl")]) == 2
+    assert "gone.wav: no such recording" in capsys.readouterr().err
+
+
 def test_the_dev_set_itself_is_not_overwritten(clips, separable_run, dev, capsys):
     before = dev.read_bytes()
     command = ["label", str(separable_run), clips[0].audio_path, "--dev", str(dev), "--out", str(dev)]

@@ -67,6 +67,8 @@ def label_command(arguments: argparse.Namespace) -> int:
         raise UserError(f"--min-confidence: expected 0 to 1, received {arguments.min_confidence:g}")
     sources = audio_files(arguments.files)
     refuse_bad_out(arguments.out, sources)
+    if missing := [source for source in sources if not source.exists()]:  # before minutes of calibration
+        raise UserError(f"{missing[0]}: no such recording; expected audio files, or folders of them")
     run = Run.open(arguments.run)
     if run.is_model_file and not arguments.dev:
         raise UserError(
