@@ -122,7 +122,7 @@ NO_FIGURES = {
     "95% 置信": "the level of an interval",
     "every ten minutes": "a default, train.checkpoint_s",
     "contradicts more than 30 % of at least 20": "a constant, data_pipeline/collection/checks.py",
-    "超过 30 % 与文字不符": "a constant, data_pipeline/collection/checks.py",
+    "超过 30% 与文字不符": "a constant, data_pipeline/collection/checks.py",
     "sets another goal than 30 minutes": "a default, --minutes",
     "目标默认为 30 分钟": "a default, --minutes",
     "62 minutes": "the demo corpus",
