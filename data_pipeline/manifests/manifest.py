@@ -229,8 +229,8 @@ def _lines_of(path: Path) -> Iterator[_Line]:
         remedy = ""
         if isinstance(error, IsADirectoryError):
             remedy = (
-                f"; name the manifests in it, such as {path / 'train.jsonl'}; `asr prepare folder` makes some "
-                "of recordings"
+                f"; name the manifests in it, such as {path / 'train.jsonl'}; `asr prepare folder` makes "
+                "some of recordings"
             )
         elif isinstance(error, FileNotFoundError):
             remedy = "; name one that `asr prepare` has written"
