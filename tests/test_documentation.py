@@ -122,7 +122,7 @@ NO_FIGURES = {
     "95% 置信": "the level of an interval",
     "every ten minutes": "a default, train.checkpoint_s",
     "contradicts more than 30 % of at least 20": "a constant, data_pipeline/collection/checks.py",
-    "超过 30 % 与文字不符": "a constant, data_pipeline/collection/checks.py",
+    "超过 30% 与文字不符": "a constant, data_pipeline/collection/checks.py",
     "sets another goal than 30 minutes": "a default, --minutes",
     "目标默认为 30 分钟": "a default, --minutes",
     "62 minutes": "the demo corpus",
@@ -270,6 +270,11 @@ def test_chinese_pages_use_the_terms_of_the_table(page):
     for english, chinese, wrong in terms():
         for word in wrong:
             assert word not in prose, f"{page}: {word}: write {chinese} for {english}"
+
+
+@pytest.mark.parametrize("page", pages.CHINESE)
+def test_no_blank_before_a_per_cent_sign_on_a_chinese_page(page):
+    assert re.findall(r".*\d\s%.*", pages.text_of(page)) == []
 
 
 @pytest.mark.parametrize("page", ["README.md", pages.twin("README.md")])

@@ -28,6 +28,7 @@ from asr.server.requests.limits import Limits
 MAX_MESSAGE_BYTES = 4 << 20  # of a WebSocket
 KEEP_ALIVE_S = 30  # of a connection without a request
 EVERY_ADDRESS = ("0.0.0.0", "::")  # at which a server may listen
+MAX_PORT = 65_535
 SETTLED_S = 0.5  # grace period before background work, so that a first request is not slowed
 
 
@@ -72,6 +73,7 @@ def listen(host: str, port: int) -> socket.socket:
     Raises:
         UserError: the address does not exist or is in use.
     """
+    refuse_bad_port("port", port)
     try:
         family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
         return socket.create_server(address[:2], family=family, backlog=1024)
@@ -80,6 +82,12 @@ def listen(host: str, port: int) -> socket.socket:
         raise UserError(
             f"`host={host}`, `port={port}`: cannot listen there ({reason}); choose another `port`"
         ) from None
+
+
+def refuse_bad_port(name: str, port: int) -> None:
+    """Raise a UserError for a number that is no port; the system would listen at its last 16 bits."""
+    if not 0 <= port <= MAX_PORT:
+        raise UserError(f"`{name}={port}`: expected a port from 1 to {MAX_PORT}, or 0 for any that is free")
 
 
 def address_of(listening: socket.socket, host: str, certificate: Certificate | None) -> str:

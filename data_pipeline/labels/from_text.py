@@ -33,7 +33,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeVar
 
-from asr.base.text.hanzi_text import HANZI, HANZI_RUN, SPACES_BETWEEN_HANZI
+from asr.base.text.hanzi_text import HANZI, HANZI_RUN, ONE_HANZI, SPACES_BETWEEN_HANZI
 from asr.base.text.latin import with_spoken_digits, without_accents
 from asr.base.text.units import MANDARIN_UNITS, Unit, characters_in, is_mark
 from asr.base.vocabulary import WORD_BOUNDARY
@@ -53,6 +53,7 @@ from data_pipeline.labels.spoken_symbols import (
     without_emoticons,
     without_invisible,
 )
+from data_pipeline.types import LeftOut
 
 # counted up when the same text gets other labels; 2: polyphones by context; 3: its second network;
 # 4: marks go with the sign that they modify; 5: vowel signs do so in characters; 大夫, 漸染;
@@ -68,6 +69,8 @@ WITHOUT_MARKS = dict.fromkeys(map(ord, IN_WORDS), " ")
 INSIDE_NUMBERS = re.compile(r"\d[^\w\s]\d")
 REPLACED: dict[CharKind, str] = {"space": " ", "pause": PAUSE, "silent": ""}
 DIGITS = "expected only hanzi, found digits; write them out as spoken"
+LATIN = "expected only hanzi, found Latin letters; write them out as spoken"
+OTHER_SCRIPTS = "expected only hanzi, found other scripts; write them out as spoken"
 IN_MIXED = "expected hanzi and Latin letters, found"
 DIGITS_IN_MIXED = f"{IN_MIXED} digits apart from letters; write them out as spoken"
 OTHERS_IN_MIXED = f"{IN_MIXED} other scripts; write them out as spoken, or leave the sentence out"
@@ -133,6 +136,19 @@ def pinyin_of(text: str) -> tuple[str, ...]:
         UnlabelledError: the text holds anything spoken other than hanzi, or has no hanzi.
     """
     return label(text, "syllables")
+
+
+def remedies(left_out: Sequence[LeftOut]) -> list[str]:
+    """Return which settings label recordings that were left out, a line each."""
+    latin = [row.detail for row in left_out if row.reason == LATIN]
+    lines = []
+    if any(row.reason in CAN_BE_NORMALIZED for row in left_out):
+        lines.append("  `normalize` writes out digits and signs")
+    if any(map(ONE_HANZI.search, latin)):
+        lines.append("  `units=mixed` labels hanzi with Latin words")
+    elif latin:
+        lines.append("  `units=bpe:500` labels English and the like, as do characters and words")
+    return lines
 
 
 def _spoken(text: str) -> str:
@@ -204,10 +220,7 @@ def _drafted(text: str) -> _Drafted:
     hanzi = "".join(char for char in spoken if not char.isspace() and char not in IN_WORDS)
     if other := re.search(f"[^{HANZI}]", hanzi):
         char = other[0]
-        what = "Latin letters" if char.isascii() else "other scripts"
-        reason = (
-            DIGITS if char.isnumeric() else f"expected only hanzi, found {what}; write them out as spoken"
-        )
+        reason = DIGITS if char.isnumeric() else LATIN if char.isascii() else OTHER_SCRIPTS
         raise UnlabelledError(reason, repr(text.strip()))
     _not_empty(hanzi, text)
     return _Drafted(*_read(spoken))

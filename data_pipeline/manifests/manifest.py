@@ -226,7 +226,15 @@ def _lines_of(path: Path) -> Iterator[_Line]:
                 except UserError as error:
                     yield _Line(number, b"", None, str(error), marked)
     except OSError as error:
-        raise UserError(f"{path}: cannot read this manifest ({error.strerror})") from None
+        remedy = ""
+        if isinstance(error, IsADirectoryError):
+            remedy = (
+                f"; name the manifests in it, such as {path / 'train.jsonl'}; `asr prepare folder` makes "
+                "some of recordings"
+            )
+        elif isinstance(error, FileNotFoundError):
+            remedy = "; name one that `asr prepare` has written"
+        raise UserError(f"{path}: cannot read this manifest ({error.strerror}){remedy}") from None
 
 
 def _decoded(line: bytes) -> str:

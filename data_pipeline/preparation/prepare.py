@@ -29,7 +29,7 @@ from asr.base.types import Utterance
 from asr.base.work import OnProgress, ignore_progress, reported
 from data_pipeline.corpora import FORMS, find_corpus
 from data_pipeline.corpora.clip_lists import DUPLICATE_ID
-from data_pipeline.labels.from_text import CAN_BE_NORMALIZED
+from data_pipeline.labels.from_text import remedies
 from data_pipeline.labels.normalization import NormalizedText, write_normalized
 from data_pipeline.manifests.left_out import Partition, partition, reason_lines, write_left_out
 from data_pipeline.preparation.description import (
@@ -215,10 +215,9 @@ def _prepare(
     write_left_out(target / LEFT_OUT, left_out)
     if not found:
         reasons = reason_lines(left_out, target / LEFT_OUT)
-        can_normalize = any(row.reason in CAN_BE_NORMALIZED for row in left_out)
-        remedy = ["  `normalize` writes out digits and signs"] * can_normalize
         title = f"{', '.join(map(str, sources))}: no usable recording"
-        raise UserError("\n".join([title, *(f"  {note}" for note in reading.notes), *reasons, *remedy]))
+        lines = [title, *(f"  {note}" for note in reading.notes), *reasons, *remedies(left_out)]
+        raise UserError("\n".join(lines))
     return PreparedCorpus(
         name,
         target,

@@ -166,12 +166,14 @@ class MachineLabeller:
             write_left_out(_left_out_path(out), parts.left_out)
             if not parts.kept:
                 reasons = reason_lines(parts.left_out, _left_out_path(out))
-                highest = max((segment.confidence for segment in segments), default=0.0)
-                title = (
-                    f"{out}: nothing is kept, as the highest confidence is {highest:.2f}; lower "
-                    "`min_confidence`, or train the run on more labels"
-                )
-                raise UserError("\n".join([title, *reasons]))
+                why = "no speech was found; name recordings of speech"
+                if segments:
+                    highest = max(segment.confidence for segment in segments)
+                    why = (
+                        f"the highest confidence is {highest:.2f}; lower `min_confidence`, or train the run "
+                        "on more labels"
+                    )
+                raise UserError("\n".join([f"{out}: nothing is kept, as {why}", *reasons]))
             write_manifest(out, parts.kept)
         return Labelled(out, parts.kept, parts.left_out, len(sources), recordings_s, segments)
 

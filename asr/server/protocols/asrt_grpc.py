@@ -21,7 +21,7 @@ from asr.server.requests.inbox import Inbox
 from asr.server.requests.limits import MAX_SYLLABLES
 from asr.server.requests.request_errors import RefusalError, invalid, unavailable
 from asr.server.service import RecognitionService
-from asr.server.serving import SideServer
+from asr.server.serving import SideServer, refuse_bad_port
 from asr.transcription.text_writer import TextWriter
 from asr.transcription.transcript import Transcript
 
@@ -60,6 +60,7 @@ class AsrtGrpc(SideServer):
         token: str = "",
         certificate: Certificate | None = None,
     ) -> None:
+        refuse_bad_port("grpc_port", port)
         self._service, self._token, self._certificate = service, token.encode(), certificate
         self._host, self.port = host, port
         self._server: Any = None

@@ -48,6 +48,19 @@ def test_label_writes_a_manifest_and_names_the_next_commands(clips, separable_ru
     assert main(command) == 0  # over what it has written itself
 
 
+def test_commands_of_the_next_round_count_on(clips, separable_run, dev, tmp_path, capsys):
+    run = shutil.copytree(separable_run, tmp_path / "mine-labelled")
+    out = tmp_path / "labelled-2.jsonl"
+    assert main(["label", str(run), clips[0].audio_path, "--dev", str(dev), "--out", str(out)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    train, compare, label = [shlex.split(line) for line in lines if line.startswith("    asr ")]
+    assert train[train.index("--name") + 1] == "mine-labelled-2"
+    assert compare[2:] == [str(run), str(tmp_path / "mine-labelled-2")]
+    assert label[2] == compare[3]
+    assert label[label.index("--out") + 1] == str(tmp_path / "labelled-3.jsonl")
+    assert label[-2:] == ["--dev", str(dev)]
+
+
 def test_a_few_transcripts_cannot_calibrate_the_confidence(clips, separable_run, tmp_path, capsys):
     """The dev set of this run has four utterances."""
     audio = clips[0].audio_path
@@ -71,6 +84,22 @@ def test_wrong_options_are_refused_before_a_model_is_loaded(
     command = ["label", str(separable_run), clips[0].audio_path, "--out", "labelled.jsonl", *options]
     assert main(command) == 2
     assert message in capsys.readouterr().err
+
+
+def test_recording_that_does_not_exist_is_refused_before_a_model_is_loaded(
+    clips, separable_run, dev, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(Recognizer, "of_choice", None)
+    command = [
+        "label",
+        str(separable_run),
+        clips[0].audio_path,
+        str(tmp_path / "gone.wav"),
+        "--dev",
+        str(dev),
+    ]
+    assert main([*command, "--out", str(tmp_path / "labelled.jsonl")]) == 2
+    assert "gone.wav: no such recording" in capsys.readouterr().err
 
 
 def test_the_dev_set_itself_is_not_overwritten(clips, separable_run, dev, capsys):

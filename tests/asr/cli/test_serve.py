@@ -35,6 +35,13 @@ def test_port_in_use_is_named(exported, capsys):
     assert "in use" in error
 
 
+@pytest.mark.parametrize("option", ["--port", "--grpc-port"])
+@pytest.mark.parametrize("port", [65_536, 99_999, -3])
+def test_number_that_is_no_port_is_refused(exported, capsys, option, port):
+    error = error_of(capsys, exported.folder, "--port", 0, "--no-browser", option, port)
+    assert f"{option} {port}: expected a port" in error
+
+
 def test_wrong_files_and_limits_are_named(exported, capsys, tmp_path):
     (tmp_path / "token").write_text("short\n")
     assert "at least 8" in error_of(capsys, exported.folder, "--token-file", tmp_path / "token")

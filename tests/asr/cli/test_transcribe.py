@@ -430,3 +430,8 @@ def test_recording_without_speech_is_reported(trained_run, tmp_path, capsys):
     printed = capsys.readouterr()
     assert printed.out == "\n"
     assert f"{tmp_path / 'quiet.wav'}: no speech found" in printed.err
+
+
+def test_exported_folder_in_place_of_a_run_is_named(exported, clips, capsys):
+    assert main(["transcribe", str(exported.folder), clips[0].audio_path]) == 2
+    assert "received a folder of `asr export`; its README.md" in capsys.readouterr().err

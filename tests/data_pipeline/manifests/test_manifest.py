@@ -61,6 +61,8 @@ GOOD = '{"id": "a", "audio": "a.wav", "duration_s": 1, "tokens": "x y"}'
             ":1: audio: .* received https://x.org/a.wav; download",
         ),
         ('{"audio_filepath": "a.wav", "duration": 1, "text": "x"}', ":1: .*NeMo.* `asr prepare json_lines"),
+        (GOOD.replace("tokens", "text"), ":1: .* `asr prepare json_lines`"),
+        ('{"key": "a", "wav": "a.wav", "txt": "x"}', ":1: .* `asr prepare json_lines`"),
         (GOOD.replace('"a"', '"a", "labelled_by": "demo"'), ":1: labelled_by: expected a JSON object"),
         (
             GOOD.replace('"a"', '"a", "labelled_by": {"confidence": "high"}'),
@@ -131,8 +133,15 @@ def test_utf_16_manifest_is_reported_once(tmp_path):
 
 
 def test_missing_manifest_raises_with_its_path(tmp_path):
-    with pytest.raises(UserError, match=r"none\.jsonl: cannot read this manifest \(No such file"):
+    with pytest.raises(
+        UserError, match=r"none\.jsonl: cannot read this manifest \(No such file.*`asr prepare`"
+    ):
         read_manifest(tmp_path / "none.jsonl")
+
+
+def test_folder_in_place_of_a_manifest_is_named_with_the_remedy(tmp_path):
+    with pytest.raises(UserError, match=r"Is a directory.*train\.jsonl; `asr prepare folder`"):
+        read_manifest(tmp_path)
 
 
 def test_line_breaks_of_other_scripts_do_not_end_a_line(tmp_path):

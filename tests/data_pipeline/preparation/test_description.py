@@ -193,6 +193,23 @@ def test_corpus_of_digits_alone_is_refused_with_the_remedy(source, tmp_path, cap
     assert "--normalize" in capsys.readouterr().err
 
 
+def test_latin_words_are_left_out_with_the_units_that_label_them(with_digits, tmp_path, capsys):
+    assert main(["prepare", "folder", str(with_digits), str(tmp_path / "out")]) == 0
+    output = capsys.readouterr().out
+    assert "found Latin letters" in output
+    assert "--units mixed" in output
+
+
+@pytest.mark.parametrize(("text", "remedy"), [("turn on the light", "bpe:500"), ("打开iPhone", "mixed")])
+def test_corpus_of_latin_letters_is_refused_with_the_units_that_label_it(
+    source, tmp_path, capsys, text, remedy
+):
+    for transcript in source.glob("*.txt"):
+        transcript.write_text(text, encoding="utf-8")
+    assert main(["prepare", "folder", str(source), str(tmp_path / "out")])
+    assert f"--units {remedy} labels" in capsys.readouterr().err
+
+
 def test_missing_package_is_named_with_how_to_install_it(source, tmp_path, capsys, monkeypatch):
     monkeypatch.setitem(sys.modules, "wetext", None)
     assert main(["prepare", "folder", str(source), str(tmp_path / "out"), "--normalize"])

@@ -102,6 +102,8 @@ def prepare_command(arguments: argparse.Namespace) -> int:
     print("\n".join(prepared.lines()))
     if prepared.num_to_normalize and not arguments.normalize:
         print("  digits and signs are written out with --normalize")
+    if prepared.has_latin_words:
+        print("  sentences with Latin words are labelled with --units mixed")
     print("\nCheck the manifests, listen to outliers, and leave out unusable recordings:\n")
     from asr.runs.resume_command import asr_command
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import re
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -16,8 +17,6 @@ from asr.cli.options.devices import add_device_arguments, chosen_devices
 from asr.cli.progress_bars import ProgressBars
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from asr.evaluation.labels.calibrated_confidence import CalibratedConfidence
     from asr.evaluation.labels.machine_labels import Labelled
     from asr.runs.run import Run
@@ -42,7 +41,6 @@ def add_label_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--min-confidence",
         type=float,
-        default=0.8,
         metavar="SHARE",
         help="keep a segment if at least this share of its tokens is probably right (default: 0.8)",
     )
@@ -63,10 +61,13 @@ def label_command(arguments: argparse.Namespace) -> int:
     from asr.runs.run import Run
     from asr.transcription.files import audio_files, refuse_bad_out
 
-    if not SHARE.low <= arguments.min_confidence <= SHARE.high:
-        raise UserError(f"--min-confidence: expected 0 to 1, received {arguments.min_confidence:g}")
+    limit = arguments.min_confidence
+    if limit is not None and not SHARE.low <= limit <= SHARE.high:
+        raise UserError(f"--min-confidence: expected 0 to 1, received {limit:g}")
     sources = audio_files(arguments.files)
     refuse_bad_out(arguments.out, sources)
+    if missing := [source for source in sources if not source.exists()]:  # before minutes of calibration
+        raise UserError(f"{missing[0]}: no such recording; expected audio files, or folders of them")
     run = Run.open(arguments.run)
     if run.is_model_file and not arguments.dev:
         raise UserError(
@@ -82,17 +83,19 @@ def label_command(arguments: argparse.Namespace) -> int:
             f"{dev}: no such manifest, which calibrates the confidence; name labelled recordings with --dev"
         )
     choice = decoder_choice(arguments, run)
-    from asr.evaluation.labels.machine_labels import MachineLabeller
+    from asr.evaluation.labels.machine_labels import MIN_CONFIDENCE, MachineLabeller
     from asr.transcription.recognizer import Recognizer
 
     with ProgressBars() as bars:
         recognizer = Recognizer.of_choice(run, choice, chosen_devices(arguments), bars)
     calibrated = _calibrated(recognizer, dev)
-    labeller = MachineLabeller(recognizer, calibrated, run.directory, arguments.min_confidence)
+    labeller = MachineLabeller(
+        recognizer, calibrated, run.directory, MIN_CONFIDENCE if limit is None else limit
+    )
     with ProgressBars(delay_s=0.0) as bars:
         labelled = labeller.label(sources, arguments.out, bars)
     _print(labelled)
-    _print_next(labelled, run, arguments.files)
+    _print_next(labelled, run, arguments)
     return 0
 
 
@@ -140,16 +143,28 @@ def _print(labelled: Labelled) -> None:
     print(f"\n{labelled.manifest}: by the confidence, {labelled.confidence:.1%} of its tokens are right")
 
 
-def _print_next(labelled: Labelled, run: Run, files: Sequence[str]) -> None:
+def _print_next(labelled: Labelled, run: Run, arguments: argparse.Namespace) -> None:
     """Print the commands that train on what is labelled, compare the runs, and label again."""
     old, out = run.directory, labelled.manifest
-    new = old.parent / f"{old.name}-labelled"
-    again = out.with_name(f"{out.stem}-2.jsonl")
+    is_round = re.search(r"-labelled(-\d+)?$", old.name)
+    new = old.with_name(_next_round(old.name) if is_round else f"{old.name}-labelled")
+    again = out.with_name(f"{_next_round(out.stem)}.jsonl")
     train = ["asr", "train", f"{old / 'config.toml'}", "--name", new.name]
+    label = ["asr", "label", str(new), *arguments.files, "--out", str(again)]
+    if arguments.dev:
+        label += ["--dev", str(arguments.dev)]
+    if arguments.min_confidence is not None:
+        label += ["--min-confidence", f"{arguments.min_confidence:g}"]
     commands = {
         "train on it": [*train, "--set", f"data.machine_labelled={out}"],
         "compare the errors on dev": ["asr", "compare", str(old), str(new)],
-        "label again with the new run": ["asr", "label", str(new), *files, "--out", str(again)],
+        "label again with the new run": label,
     }
     for title, words in commands.items():
         print(f"{title}:\n    {shlex.join(words)}")
+
+
+def _next_round(name: str) -> str:
+    """Return the name after another: labelled-2 after labelled, labelled-3 after labelled-2."""
+    numbered = re.fullmatch(r"(.+)-(\d{1,2})", name)
+    return f"{numbered[1]}-{int(numbered[2]) + 1}" if numbered else f"{name}-2"

@@ -127,6 +127,12 @@ def test_where_nothing_is_kept_another_limit_needs_no_second_recognition(
     assert [path.name for path in tmp_path.iterdir() if "unfinished" in path.name] == []
 
 
+def test_recordings_without_speech_alone_are_an_error_that_says_so(recognizer, folder, tmp_path):
+    shutil.copy(folder / "silent.wav", tmp_path)
+    with pytest.raises(UserError, match=rf"no speech was found(.|\n)*1  {NO_SPEECH}"):
+        labelled(recognizer, tmp_path, tmp_path / "labelled.jsonl", 0.0)
+
+
 def test_standard_input_and_its_own_manifest_are_refused(recognizer, folder, tmp_path):
     labeller = MachineLabeller(recognizer, MEAN_CONFIDENCE, folder / "run")
     with pytest.raises(UserError, match="standard input cannot be labelled"):
