@@ -13,7 +13,7 @@ loss, outputs, logs = step(num_rows, *batch)  # the loss of all rows, the output
 
 Batches are global: whatever the engine and the number of devices, the step equals that of one device with the
 whole batch. Where several processes (workers) train together, each reads only the rows that
-`engine.own_rows` returns.
+`engine.local_rows` returns.
 """
 
 from __future__ import annotations

@@ -89,7 +89,7 @@ class TrainingData(Protocol):
         epoch: int,
         seed: int,
         fits: Any,
-        own_rows: Callable[[Sequence[int]], list[int]],
+        local_rows: Callable[[Sequence[int]], list[int]],
         first_batch: int = 0,
     ) -> tuple[Sequence[list[int]], Iterator[TrainingBatch]]:
         """Return the rows of each batch, and the batches with only those rows that this process reads."""
@@ -266,9 +266,9 @@ class Trainer:
         self.callbacks.batch_begin(self.progress.epoch.batches)
         # reading the rate takes time, and TensorBoard shows only every tenth step
         rate = learning_rate_of(self.optimizer) if step % LOG_EVERY_STEPS == 0 else 0.0
-        own_rows = self.engine.own_rows(range(len(rows)))
+        local_rows = self.engine.local_rows(range(len(rows)))
         with memory_errors_as_user_errors(
-            [rows[row] for row in own_rows], batch, self.config.train, len(self.engine.devices)
+            [rows[row] for row in local_rows], batch, self.config.train, len(self.engine.devices)
         ):
             result = self.train_step(batch, num_rows=len(rows))
             loss, gradient_norm = float(result.loss), float(result.gradient_norm)
@@ -465,4 +465,4 @@ class Trainer:
 
     def _epoch(self, epoch: int, first_batch: int) -> tuple[Sequence[list[int]], Iterator[TrainingBatch]]:
         seed = self.config.train.seed
-        return self.train_data.epoch(epoch, seed, self.model.fits, self.engine.own_rows, first_batch)
+        return self.train_data.epoch(epoch, seed, self.model.fits, self.engine.local_rows, first_batch)

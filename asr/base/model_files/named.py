@@ -74,7 +74,7 @@ def is_named(text: str) -> bool:
     try:
         return bool(
             ADDRESS.fullmatch(text)
-            # a recording is no folder: an error about its storage names the recording, not a file in it
+            # asked first, so that an error about the storage of a recording names the recording
             or (path.is_dir() and (path / "config.toml").is_file())
             or (path.suffix == SUFFIX and path.is_file())
             or (text == GENERAL and not path.exists())
