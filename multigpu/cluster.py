@@ -16,7 +16,7 @@ EXAMPLE = '{"cluster": {"worker": ["host1:12345", "host2:12345"]}, "task": {"typ
 FIRST_PORT, NUM_PORTS = 20_000, 10_000  # of Slurm's jobs: each gets its own by its job number
 
 
-class Cluster(NamedTuple):
+class ProcessGroup(NamedTuple):
     """The processes that train together.
 
     Attributes:
@@ -30,7 +30,7 @@ class Cluster(NamedTuple):
     worker: int
 
 
-def find_cluster() -> Cluster:
+def find_cluster() -> ProcessGroup:
     """Return the processes that TF_CONFIG names, or else Slurm; under Slurm, choose this process's GPUs, too.
 
     Raises:
@@ -46,7 +46,7 @@ def find_cluster() -> Cluster:
     )
 
 
-def _from_tf_config(text: str) -> Cluster:
+def _from_tf_config(text: str) -> ProcessGroup:
     try:
         settings = json.loads(text)
         jobs, task = settings["cluster"], settings["task"]
@@ -58,10 +58,10 @@ def _from_tf_config(text: str) -> Cluster:
             raise ValueError
     except (ValueError, KeyError, TypeError, AttributeError):
         raise DeviceError(f"TF_CONFIG: expected one such as {EXAMPLE}, received {text}") from None
-    return Cluster(tf.distribute.cluster_resolver.TFConfigClusterResolver(), addresses, worker)
+    return ProcessGroup(tf.distribute.cluster_resolver.TFConfigClusterResolver(), addresses, worker)
 
 
-def _from_slurm() -> Cluster:
+def _from_slurm() -> ProcessGroup:
     try:
         # The resolver supports only tasks with GPUs of their own, so one for each is pretended. Its addresses
         # are not used: it sorts hosts as text, and gives rank 0 of node[2,10] the address of node10.
@@ -86,7 +86,7 @@ def _from_slurm() -> Cluster:
         num_accelerators={"GPU": len(tf.config.list_physical_devices("GPU"))},
         rpc_layer="grpc",
     )
-    return Cluster(resolver, addresses, worker)
+    return ProcessGroup(resolver, addresses, worker)
 
 
 def _choose_gpus(task: int, num_tasks: int) -> None:

@@ -119,7 +119,7 @@ class Engine(ABC):
         """Return a function that runs a row-wise function on all devices of this process."""
         return functools.partial(data_parallelism, self.devices, function)
 
-    def own_rows(self, rows: Sequence[T]) -> list[T]:
+    def local_rows(self, rows: Sequence[T]) -> list[T]:
         """Return the rows that this worker reads; at least one, since all workers must take part."""
         share = cut_rows(len(rows), self.num_workers)[self.worker]
         return list(rows[share.start : share.start + share.num_processed])

@@ -13,7 +13,7 @@ loss, outputs, logs = step(num_rows, *batch)  # the loss of all rows, the output
 
 Batches are global: whatever the engine and the number of devices, the step equals that of one device with the
 whole batch. Where several processes (workers) train together, each reads only the rows that
-`engine.own_rows` returns.
+`engine.local_rows` returns.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ import tensorflow as tf
 from typing_extensions import override
 
 from multigpu import ENGINES
-from multigpu.cluster import Cluster, find_cluster
+from multigpu.cluster import ProcessGroup, find_cluster
 from multigpu.devices import allow_memory_growth, parse_devices, short_name
 from multigpu.engine import Engine, Step, compiled_step
 from multigpu.errors import DeviceError
@@ -194,7 +194,7 @@ class MultiWorkerEngine(MirroredEngine):
 
     name = "multi-worker"
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: ProcessGroup) -> None:
         allow_memory_growth()
         try:
             strategy = tf.distribute.MultiWorkerMirroredStrategy(cluster.resolver)

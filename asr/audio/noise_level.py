@@ -12,7 +12,6 @@ import numpy as np
 from asr.audio.recording import Waveform, read_audio, refuse_pipe
 from asr.audio.speech_level import active_power, frame_powers
 from asr.base.errors import UserError
-from asr.base.work import OnProgress, Work, ignore_progress
 
 NOISE_PERCENTILE = 5.0  # of the frames' powers: the frames between words
 ROUNDING_POWER = 1 / 12  # quantisation noise of 16-bit samples, the least that a recording has
@@ -33,17 +32,11 @@ def signal_to_noise_db(waveform: Waveform) -> float:
     return 10 * math.log10(max(active_power(powers) - noise, ROUNDING_POWER) / noise)
 
 
-def recordings_signal_to_noise_db(
-    paths: Sequence[str], on_progress: OnProgress = ignore_progress
-) -> list[float]:
+def recordings_signal_to_noise_db(paths: Sequence[str]) -> list[float]:
     """Return `signal_to_noise_db` of each recording; NaN for one that cannot be read."""
     pool = ThreadPoolExecutor(os.cpu_count())
-    measured: list[float] = []
     try:
-        for snr_db in pool.map(_of_recording, paths):
-            measured.append(snr_db)
-            on_progress(Work("measuring noise", len(measured), len(paths), "clips"))
-        return measured
+        return list(pool.map(_of_recording, paths))
     finally:
         pool.shutdown(cancel_futures=True)  # Ctrl-C does not wait for recordings not yet read
 

@@ -324,8 +324,8 @@ def _without_short_gaps(speech: Flags, num_frames: int) -> Flags:
     spoken = np.flatnonzero(speech)
     filled = speech.copy()
     gaps = np.diff(spoken)
-    for place in np.flatnonzero((gaps > 1) & (gaps <= num_frames)):
-        filled[spoken[place] : spoken[place + 1]] = True
+    for index in np.flatnonzero((gaps > 1) & (gaps <= num_frames)):
+        filled[spoken[index] : spoken[index + 1]] = True
     return filled
 
 

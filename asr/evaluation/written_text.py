@@ -47,15 +47,15 @@ def _spaced(text: str) -> str:
     # lower case may decompose what NFKC composed: İ
     text = unicodedata.normalize("NFKC", unicodedata.normalize("NFKC", text).lower())
     return "".join(
-        char if _is_said(text, place) else "" if char in APOSTROPHES else " "
-        for place, char in enumerate(text)
+        char if _is_said(text, index) else "" if char in APOSTROPHES else " "
+        for index, char in enumerate(text)
     )
 
 
-def _is_said(text: str, place: int) -> bool:
-    char = text[place]
+def _is_said(text: str, index: int) -> bool:
+    char = text[index]
     if char in SPOKEN_SIGNS:
         return True
-    if char == "." and 0 < place < len(text) - 1:
-        return text[place - 1].isdigit() and text[place + 1].isdigit()
+    if char == "." and 0 < index < len(text) - 1:
+        return text[index - 1].isdigit() and text[index + 1].isdigit()
     return char != "~" and not unicodedata.category(char).startswith(SILENT)

@@ -67,10 +67,10 @@ class WordTrie:
                 ending[state] = UNKNOWN_ID
         keys = np.array(sorted(added), np.int64)
         targets = np.array([added[key] for key in keys.tolist()], np.int32)
-        places = np.searchsorted(self.edges, keys)
+        indices = np.searchsorted(self.edges, keys)
         return WordTrie(
-            np.insert(self.edges, places, keys),
-            np.insert(self.targets, places, targets),
+            np.insert(self.edges, indices, keys),
+            np.insert(self.targets, indices, targets),
             np.concatenate([ending, np.array(words, np.int64)]),
             np.concatenate([self.best, np.full(len(words), log_prob)]),
         )
@@ -112,16 +112,16 @@ def _grown(
     states = np.full(len(spelled), NO_WORD, np.int64)
     edges, words, best = [np.zeros(0, np.int64)], [np.full(2, NOT_A_WORD)], [np.array([0.0, NEVER])]
     num_states = 2
-    for place in range(int(lengths.max(initial=0))):
-        rows = np.flatnonzero(lengths > place)
-        keys = (states[rows] << LETTER_BITS) | letters[rows, place]
+    for index in range(int(lengths.max(initial=0))):
+        rows = np.flatnonzero(lengths > index)
+        keys = (states[rows] << LETTER_BITS) | letters[rows, index]
         found, inverse = np.unique(keys, return_inverse=True)
         states[rows] = num_states + inverse
         edges.append(found)  # ascending throughout: the states of each length follow those before
         best.append(np.full(len(found), NEVER))
         np.maximum.at(best[-1], inverse, log_probs[rows])
         words.append(np.full(len(found), NOT_A_WORD))
-        ends = lengths[rows] == place + 1
+        ends = lengths[rows] == index + 1
         words[-1][inverse[ends]] = ids[rows[ends]]  # of equal words the last
         num_states += len(found)
     targets = np.arange(2, num_states, dtype=np.int32)
@@ -137,7 +137,7 @@ def unigram_log_probs(model: NGramModel, ids: npt.NDArray[np.int64]) -> npt.NDAr
 def follow(edges: npt.NDArray[np.int64], targets: npt.NDArray[np.int32], state: int, letter: int) -> int:
     """Return the state after a letter; `UNKNOWN_WORD` if no word has it there."""
     key = (np.int64(state) << LETTER_BITS) | np.int64(letter)
-    place = np.searchsorted(edges, key)
-    if place < len(edges) and edges[place] == key:
-        return int(targets[place])
+    index = np.searchsorted(edges, key)
+    if index < len(edges) and edges[index] == key:
+        return int(targets[index])
     return UNKNOWN_WORD

@@ -20,9 +20,9 @@ from asr.model.features.spec_augment import SpecAugment
 from asr.model.layer_names import refuse_unfixed_names
 from asr.model.networks import make_network
 from asr.model.networks.frozen import freeze_layers
-from asr.model.networks.layers import BuiltByCall
+from asr.model.networks.layers import BuildOnCall
 from asr.model.networks.network import Network
-from asr.model.networks.parts import NetworkPart, PartLayer, Passed
+from asr.model.networks.parts import NetworkPart, PartLayer, StageInputs
 from asr.model.runner import ReceptiveField
 
 
@@ -66,7 +66,7 @@ def make_acoustic_model(
 
 
 @keras.saving.register_keras_serializable("polyphone")
-class AcousticModel(BuiltByCall, keras.Model):
+class AcousticModel(BuildOnCall, keras.Model):
     """Maps int16 audio to logits: one Keras model, so that training and serving share its features.
 
     Args:
@@ -149,7 +149,7 @@ class AcousticModel(BuiltByCall, keras.Model):
         logits: Logits | DeepLogits = self.network(features, num_frames, training=training)
         return logits
 
-    def _augment(self, features: Tensor, num_frames: Tensor, training: bool) -> Passed:
+    def _augment(self, features: Tensor, num_frames: Tensor, training: bool) -> StageInputs:
         """Return features (B, T, F) and the frames of each row, in training those of every view."""
         if training and self.num_views > 1:
             features = ops.concatenate([features] * self.num_views)
@@ -163,7 +163,7 @@ class AcousticModel(BuiltByCall, keras.Model):
         returns logits. They share the model's weights, which must exist.
         """
 
-        def extract(audio: Tensor, num_samples: Tensor, training: bool) -> Passed:
+        def extract(audio: Tensor, num_samples: Tensor, training: bool) -> StageInputs:
             features, num_frames = self.features(audio, num_samples)
             return features, num_frames
 

@@ -240,11 +240,11 @@ class Plot:
         spacing = (epochs[-1] - epochs[0]) / max(1, len(epochs) - 1) or 1.0
         band = (self.width - LEFT - self.right) * spacing / (self.x_axis.high - self.x_axis.low)
         parts = []
-        for place, epoch in enumerate(epochs):
+        for index, epoch in enumerate(epochs):
             values = "".join(
-                f"\n{line.name} {self.show(line.values[place])}"
+                f"\n{line.name} {self.show(line.values[index])}"
                 for line in lines
-                if not math.isnan(line.values[place])
+                if not math.isnan(line.values[index])
             )
             area = {"x": round(self.x(epoch) - band / 2, 1), "width": round(band, 1)}
             tooltip = element("title", f"{self.x_label} {epoch}{values}")
@@ -262,9 +262,9 @@ def spread_out(heights: Sequence[float], apart: float, highest: float) -> list[f
     moved: list[float] = []
     for height in heights:
         moved.append(max(height, moved[-1] + apart) if moved else height)
-    for place in range(len(moved) - 1, -1, -1):
-        limit = moved[place + 1] - apart if place + 1 < len(moved) else highest
-        moved[place] = min(moved[place], limit)
+    for index in range(len(moved) - 1, -1, -1):
+        limit = moved[index + 1] - apart if index + 1 < len(moved) else highest
+        moved[index] = min(moved[index], limit)
     return moved
 
 

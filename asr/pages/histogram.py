@@ -18,7 +18,7 @@ from asr.pages.svg import drawing, element
 
 Values: TypeAlias = Sequence[float] | npt.NDArray[np.float64]
 
-HEIGHT = 220
+WIDTH, HEIGHT = 340, 220
 LEFT, RIGHT, TOP, BOTTOM = 12, 12, 42, 40  # margins around the bars, in pixels
 MAX_BARS = 40
 NUM_TICKS = 6
@@ -34,7 +34,6 @@ def histogram(
     *,
     show: Callable[[float], str],
     noun: str,
-    width: int = 340,
 ) -> Chart:
     """Draw a bar for the number of values in each range; a few far from all others are stated in words.
 
@@ -44,13 +43,12 @@ def histogram(
         values: the values; those that are not finite are left out.
         show: formats a value as text.
         noun: what is counted, such as "clip".
-        width: in pixels; the figure shrinks with its column.
     """
     near, beyond = without_outliers(values)
     edges, counts = bins(near)
-    svg = drawing(title, width, HEIGHT)
+    svg = drawing(title, WIDTH, HEIGHT)
     floor, highest = HEIGHT - BOTTOM, max(counts, default=0)
-    step = (width - LEFT - RIGHT) / max(1, len(counts))
+    step = (WIDTH - LEFT - RIGHT) / max(1, len(counts))
     for index, count in enumerate(counts):
         x = round(LEFT + index * step, 1)
         height = max(MIN_BAR_PX, (floor - TOP) * count / highest) if count else 0.0
@@ -63,15 +61,15 @@ def histogram(
         x = round(LEFT + index * step, 1)
         svg.append(element("line", class_="axis", x1=x, x2=x, y1=floor, y2=floor + 4))
         svg.append(element("text", show(edges[index]), x=x, y=floor + 18, text_anchor="middle"))
-    svg.append(element("line", class_="axis", x1=LEFT, x2=width - RIGHT, y1=floor, y2=floor))
-    label = {"x": width / 2, "y": HEIGHT - 3, "text_anchor": "middle"}
+    svg.append(element("line", class_="axis", x1=LEFT, x2=WIDTH - RIGHT, y1=floor, y2=floor))
+    label = {"x": WIDTH / 2, "y": HEIGHT - 3, "text_anchor": "middle"}
     svg.append(element("text", quantity, class_="label", **label))
     svg.append(element("text", f"highest: {counted(highest, noun)}", class_="label", x=4, y=14))
     if len(beyond):
         reach = " to ".join(show(value) for value in sorted({float(beyond[0]), float(beyond[-1])}))
         note = f"not drawn: {counted(len(beyond), noun)} at {reach}"
         svg.append(element("text", note, class_="label", x=4, y=32))
-    return Chart(title, width, svg)
+    return Chart(title, WIDTH, svg)
 
 
 def without_outliers(values: Values) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:

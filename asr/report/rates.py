@@ -140,12 +140,12 @@ def summed(scored: Iterable[Scored]) -> EditCounts:
 
 def range_name(edges: Sequence[float], value: float, measure: str) -> str:
     """Return the name of the range that a value is in: between two edges, or outside of them."""
-    place = bisect.bisect_left(edges, value)
-    if place == 0:
+    index = bisect.bisect_left(edges, value)
+    if index == 0:
         return f"up to {edges[0]} {measure}"
-    if place == len(edges):
+    if index == len(edges):
         return f"over {edges[-1]} {measure}"
-    return f"{edges[place - 1]} to {edges[place]} {measure}"
+    return f"{edges[index - 1]} to {edges[index]} {measure}"
 
 
 @dataclass(frozen=True)
@@ -177,19 +177,19 @@ def rates_by_frequency(
     for token in said:
         groups.setdefault(bisect.bisect_left(FREQUENCY_EDGES, token_counts.get(token, 0)), []).append(token)
     rows: list[list[str | float]] = []
-    for place, tokens in sorted(groups.items()):
+    for index, tokens in sorted(groups.items()):
         times, wrong = sum(said[token] for token in tokens), sum(missed[token] for token in tokens)
-        rows.append([frequency_bin(place), wrong / times, f"{wrong:,}", f"{times:,}", f"{len(tokens):,}"])
+        rows.append([frequency_bin(index), wrong / times, f"{wrong:,}", f"{times:,}", f"{len(tokens):,}"])
     headings = (f"{unit} in training", "error rate", "errors", "out of", f"different {unit}s")
     unseen = Counter({token: times for token, times in said.items() if not token_counts.get(token)})
     return FrequencyRates(Table(headings, rows), len(unseen), unseen.total(), most_frequent(unseen))
 
 
-def frequency_bin(place: int) -> str:
+def frequency_bin(index: int) -> str:
     """Return the name of a range of counts; an upper edge belongs to its range."""
-    if place < 2:
-        return ("never", "once")[place]
-    low = FREQUENCY_EDGES[place - 1]
-    if place == len(FREQUENCY_EDGES):
+    if index < 2:
+        return ("never", "once")[index]
+    low = FREQUENCY_EDGES[index - 1]
+    if index == len(FREQUENCY_EDGES):
         return f"over {low:,} times"
-    return f"{low + 1:,} to {FREQUENCY_EDGES[place]:,} times"
+    return f"{low + 1:,} to {FREQUENCY_EDGES[index]:,} times"

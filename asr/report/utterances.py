@@ -124,7 +124,7 @@ def difference(reference: str, hypothesis: str) -> str:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class ChosenUtterances:
     """Some of many utterances.
 
     Attributes:
@@ -136,11 +136,11 @@ class Chosen:
     total: int
 
 
-def worst_utterances(unit: str, scored: Sequence[Scored]) -> Chosen:
+def worst_utterances(unit: str, scored: Sequence[Scored]) -> ChosenUtterances:
     """Return the utterances with the most errors."""
     wrong = [s for s in scored if s.edits.errors]
     wrong.sort(key=lambda s: (-s.edits.errors, -s.edits.rate, s.utterance.id))
-    return Chosen([utterance_card(unit, s) for s in wrong[:NUM_WORST]], len(wrong))
+    return ChosenUtterances([utterance_card(unit, s) for s in wrong[:NUM_WORST]], len(wrong))
 
 
 def utterance_card(unit: str, scored: Scored) -> UtteranceCard:

@@ -281,7 +281,7 @@ def _first_epoch(data: Dataset, model: AcousticModel) -> tuple[list[int], list[l
     drawn = data.augmenter.config, data.augmenter.seed, 0, data.keys
     speeds = speed_factors(*drawn)
     lengths = nums_samples_at(data.num_samples, speeds) + pause_samples(*drawn).sum(axis=1)
-    labels = [data.drawn_labels(place, 0, speed, model.fits) for place, speed in enumerate(speeds.tolist())]
+    labels = [data.drawn_labels(index, 0, speed, model.fits) for index, speed in enumerate(speeds.tolist())]
     return lengths.tolist(), labels
 
 

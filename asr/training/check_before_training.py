@@ -29,7 +29,7 @@ from asr.training.data import (
 from data_pipeline.augment.piece_sampling import PieceSampler
 from data_pipeline.doctor.contents import Contents, read_contents
 from data_pipeline.doctor.diagnosis import Diagnosis, check_entries, diagnose
-from data_pipeline.doctor.findings import Finding, Source, sources_to_examine
+from data_pipeline.doctor.findings import CheckedManifest, Finding, sources_to_examine
 from data_pipeline.doctor.label_checks import LabelRules, load_vocabulary, vocabulary_of
 from data_pipeline.manifests.columns import Columns
 
@@ -74,7 +74,7 @@ def _vocabulary(contents: Contents, config: Config) -> tuple[Vocabulary | None, 
         return load_vocabulary(path_of(config.data.vocabulary))
     sources, columns = _training_columns(contents)
     if not len(columns) and config.data.train:
-        shards = [Source(shard, "train") for shard in shards_of(path_of(config.data.train))]
+        shards = [CheckedManifest(shard, "train") for shard in shards_of(path_of(config.data.train))]
         sources, columns = _training_columns(read_contents(shards))
     vocabulary, findings = vocabulary_of(columns)
     if vocabulary is not None and is_labelled_in_pieces(sources[0].path, vocabulary):
@@ -85,7 +85,7 @@ def _vocabulary(contents: Contents, config: Config) -> tuple[Vocabulary | None, 
     return vocabulary and with_parent_tokens(vocabulary, config), findings
 
 
-def _training_columns(contents: Contents) -> tuple[list[Source], Columns]:
+def _training_columns(contents: Contents) -> tuple[list[CheckedManifest], Columns]:
     """Return the training manifests that have utterances, and the columns of these."""
     entries = contents.entries
     sources = [one for one in contents.sources if one.role == "train" and entries.of_source(one)]

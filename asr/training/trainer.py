@@ -45,7 +45,7 @@ from asr.training.monitoring.observer import TrainingObserver
 from asr.training.monitoring.profiler import Profiler
 from asr.training.monitoring.tensorboard import LOG_EVERY_STEPS, TensorBoard
 from asr.training.optimization.moving_average import MovingAverage
-from asr.training.optimization.objective import flat_steps_of
+from asr.training.optimization.objective import flat_steps_of, make_objective
 from asr.training.optimization.optimizer import loss_scale_of, make_optimizer
 from asr.training.optimization.out_of_memory import memory_errors_as_user_errors
 from asr.training.optimization.schedule import (
@@ -89,7 +89,7 @@ class TrainingData(Protocol):
         epoch: int,
         seed: int,
         fits: Any,
-        own_rows: Callable[[Sequence[int]], list[int]],
+        local_rows: Callable[[Sequence[int]], list[int]],
         first_batch: int = 0,
     ) -> tuple[Sequence[list[int]], Iterator[TrainingBatch]]:
         """Return the rows of each batch, and the batches with only those rows that this process reads."""
@@ -237,9 +237,9 @@ class Trainer:
             self.callbacks.epoch_begin(number)
         plan, batches = self._epoch(number, self.progress.epoch.batches)
         began_s = asked_s = time.monotonic()
-        for places, batch in self._save_on_read_error(zip(plan, batches, strict=True)):
+        for indices, batch in self._save_on_read_error(zip(plan, batches, strict=True)):
             waiting_s = time.monotonic() - asked_s
-            epoch = self._train_batch([self.train_data.utterances[place] for place in places], batch)
+            epoch = self._train_batch([self.train_data.utterances[index] for index in indices], batch)
             ended_s = time.monotonic()
             epoch = epoch.with_time(ended_s - began_s, waiting_s)
             self.progress = dataclasses.replace(self.progress, epoch=epoch, reported=self.trouble.reported)
@@ -266,9 +266,9 @@ class Trainer:
         self.callbacks.batch_begin(self.progress.epoch.batches)
         # reading the rate takes time, and TensorBoard shows only every tenth step
         rate = learning_rate_of(self.optimizer) if step % LOG_EVERY_STEPS == 0 else 0.0
-        own_rows = self.engine.own_rows(range(len(rows)))
+        local_rows = self.engine.local_rows(range(len(rows)))
         with memory_errors_as_user_errors(
-            [rows[row] for row in own_rows], batch, self.config.train, len(self.engine.devices)
+            [rows[row] for row in local_rows], batch, self.config.train, len(self.engine.devices)
         ):
             result = self.train_step(batch, num_rows=len(rows))
             loss, gradient_norm = float(result.loss), float(result.gradient_norm)
@@ -453,16 +453,13 @@ class Trainer:
 
     @functools.cached_property
     def _compiled_step(self) -> Step:
-        return make_step(
-            self.engine,
-            self.placed,
-            self.optimizer,
-            self.config.train,
-            self.trouble.warmup_steps,
-            self._flat_steps,
-            self.vocabulary.phone_ids() if self.config.model.intermediate_units == "phones" else (),
+        config = self.config.train
+        phone_ids = self.vocabulary.phone_ids() if self.config.model.intermediate_units == "phones" else ()
+        objective = make_objective(
+            config, self.optimizer, self.trouble.warmup_steps, self._flat_steps, phone_ids
         )
+        return make_step(self.engine, self.placed, self.optimizer, config, objective)
 
     def _epoch(self, epoch: int, first_batch: int) -> tuple[Sequence[list[int]], Iterator[TrainingBatch]]:
         seed = self.config.train.seed
-        return self.train_data.epoch(epoch, seed, self.model.fits, self.engine.own_rows, first_batch)
+        return self.train_data.epoch(epoch, seed, self.model.fits, self.engine.local_rows, first_batch)

@@ -21,6 +21,7 @@ from asr.base.config import TrainConfig, load_config
 from asr.base.types import Batch
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
+from asr.training.optimization.objective import make_objective
 from asr.training.optimization.optimizer import make_optimizer
 from asr.training.optimization.step import make_step
 from benchmarks.common import compare, seconds, show
@@ -84,7 +85,7 @@ def training_step(
         model = make_acoustic_model(config, vocabulary, for_training=True)
         optimizer = make_optimizer(config.train, 1000, compiled)
         optimizer.build(model.trainable_variables)
-    step = make_step(engine, model, optimizer, config.train)
+    step = make_step(engine, model, optimizer, config.train, make_objective(config.train, optimizer))
     return lambda: float(step(batch, len(batch.audio)).loss)
 
 

@@ -1,1 +1,4 @@
-"""Changes waveforms in training: speed, reverberation, noise and gain."""
+"""Changes waveforms in training: speed, reverberation, noise and gain.
+
+SpecAugment masks features, on the device: see `asr.model.features.spec_augment`.
+"""

@@ -28,7 +28,7 @@ NAME = re.compile(r"[A-Za-z0-9][\w-]*", re.ASCII)  # an id that may name a file;
 SUFFIXES = {b"fLaC": "flac", b"OggS": "ogg", b"RIFF": "wav"}  # by a recording's first bytes
 
 
-class Entry(NamedTuple):
+class PackEntry(NamedTuple):
     """A recording in a file of a pack.
 
     Attributes:
@@ -67,7 +67,7 @@ def open_pack_file(path: Path, kind: PackFormat, number: int) -> PackFile:
     return _TarFile(path, number) if kind == "tar" else _TFRecordFile(path)
 
 
-def pack_entries(path: Path) -> Iterator[Entry]:
+def pack_entries(path: Path) -> Iterator[PackEntry]:
     """Yield the recordings of a complete file of a pack.
 
     Raises:
@@ -118,7 +118,7 @@ def _example(utterance: Utterance, audio: bytes) -> bytes:
     return serialized
 
 
-def _tfrecord_entries(path: Path) -> Iterator[Entry]:
+def _tfrecord_entries(path: Path) -> Iterator[PackEntry]:
     import tensorflow as tf
 
     position = 0
@@ -128,7 +128,7 @@ def _tfrecord_entries(path: Path) -> Iterator[Entry]:
             values = tf.train.Example.FromString(data).features.feature
             audio, *fields = (values[name].bytes_list.value[0] for name in ("audio", *FIELDS))
             begin = position + HEADER_BYTES + data.index(audio)
-            yield Entry(
+            yield PackEntry(
                 dict(zip(FIELDS, (field.decode() for field in fields), strict=True)), begin, len(audio)
             )
             position += HEADER_BYTES + len(data) + FOOTER_BYTES
@@ -163,7 +163,7 @@ class _TarFile:
         self._tar.close()
 
 
-def _tar_entries(path: Path) -> Iterator[Entry]:
+def _tar_entries(path: Path) -> Iterator[PackEntry]:
     try:
         members, damaged = members_of(path)
     except UserError as error:
@@ -177,4 +177,4 @@ def _tar_entries(path: Path) -> Iterator[Entry]:
             fields = dict(json.loads(described.content(max_bytes=math.inf)))
         except (UserError, TypeError) as error:
             raise ValueError(f"{described.where}: {error}") from None
-        yield Entry({name: str(fields.get(name, "")) for name in FIELDS}, audio.begin, audio.num_bytes)
+        yield PackEntry({name: str(fields.get(name, "")) for name in FIELDS}, audio.begin, audio.num_bytes)

@@ -33,7 +33,7 @@ LARGEST_BYTES = 8 << 20  # of one request
 TYPICAL_BYTES = 128 << 10  # of a file whose size nobody has stated
 
 
-class Piece(NamedTuple):
+class FilePart(NamedTuple):
     """A recording within a file, or a whole file.
 
     Attributes:
@@ -49,7 +49,7 @@ class Piece(NamedTuple):
     end: int
 
     @classmethod
-    def of(cls, path: str) -> Piece:
+    def of(cls, path: str) -> FilePart:
         """Return where a recording is."""
         piece = PIECE.fullmatch(path)
         if piece is None:
@@ -129,16 +129,16 @@ class ReadAhead:
 
     def _fetch_block(self) -> None:
         """Ask for the next groups together: among more of them, more pieces are near each other."""
-        block: dict[int, list[Piece]] = {}
+        block: dict[int, list[FilePart]] = {}
         num_bytes = 0
         while self._next < self._num_groups and (not block or num_bytes < self._block_bytes):
-            block[self._next] = [Piece.of(path) for path in dict.fromkeys(self._paths_of(self._next))]
+            block[self._next] = [FilePart.of(path) for path in dict.fromkeys(self._paths_of(self._next))]
             num_bytes += sum(piece.num_bytes for piece in block[self._next])
             self._next += 1
         requests: dict[str, Future[dict[str, bytes]]] = {}
         needed_by = {piece: number for number in reversed(block) for piece in block[number]}
 
-        def first_group(together: Iterable[Piece]) -> int:
+        def first_group(together: Iterable[FilePart]) -> int:
             """Return the first group that needs one of these pieces, and waits for the requests before."""
             return min(needed_by[piece] for piece in together)
 
@@ -157,9 +157,9 @@ class _Group(NamedTuple):
     num_bytes: int
 
 
-def near_each_other(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
+def near_each_other(pieces: Iterable[FilePart]) -> Iterator[list[FilePart]]:
     """Yield pieces to read in one request each time."""
-    together: list[Piece] = []
+    together: list[FilePart] = []
     for piece in sorted(pieces, key=lambda piece: (piece.file, piece.begin)):
         if together and not _is_near(together, piece):
             yield together
@@ -169,7 +169,7 @@ def near_each_other(pieces: Iterable[Piece]) -> Iterator[list[Piece]]:
         yield together
 
 
-def _is_near(together: Sequence[Piece], piece: Piece) -> bool:
+def _is_near(together: Sequence[FilePart], piece: FilePart) -> bool:
     first, last = together[0], together[-1]
     return (
         piece.file == last.file
@@ -179,7 +179,7 @@ def _is_near(together: Sequence[Piece], piece: Piece) -> bool:
     )
 
 
-def _read(together: Sequence[Piece]) -> dict[str, bytes]:
+def _read(together: Sequence[FilePart]) -> dict[str, bytes]:
     first, end = together[0], max(piece.end for piece in together)
     if not end:
         return {first.path: stored_bytes(first.path)}

@@ -15,7 +15,7 @@ from asr.base.system.files import cannot_write, flush
 Fields = Mapping[str, Any]  # of an object in JSON
 
 
-class Journal:
+class TakeJournal:
     """A file of lines in JSON that grows by whole lines, each flushed to the disk; half a line is cut off.
 
     Args:

@@ -12,7 +12,7 @@ REPEATED = 0.3
 
 
 @dataclass(frozen=True)
-class Candidate:
+class CandidateText:
     """A text that could be read.
 
     Attributes:
@@ -24,7 +24,7 @@ class Candidate:
     duration_s: float
 
 
-def teaching_order(candidates: Sequence[Candidate], weights: Mapping[str, float]) -> list[int]:
+def teaching_order(candidates: Sequence[CandidateText], weights: Mapping[str, float]) -> list[int]:
     """Return the indices of all candidates, each next one with the highest gain per second of reading.
 
     The gain of a feature's first occurrence is its weight. Each further one is worth less, so rare features
@@ -32,7 +32,7 @@ def teaching_order(candidates: Sequence[Candidate], weights: Mapping[str, float]
     """
     worth = dict(weights)  # of the next occurrence
 
-    def gain_per_s(candidate: Candidate) -> float:
+    def gain_per_s(candidate: CandidateText) -> float:
         gains = (
             worth.get(feature, 0.0) * (1 - REPEATED**count) / (1 - REPEATED)
             for feature, count in candidate.features.items()

@@ -16,7 +16,7 @@ from asr.base.text.pinyin import is_syllable, with_tone_mark
 from asr.base.text.units import WORD_BOUNDARY, Unit, unit_of
 from asr.base.text.wording import listed
 from data_pipeline.collection.prompt_files import is_plain_text, written_texts
-from data_pipeline.collection.prompt_order import Candidate, letters_and_pairs, teaching_order, use_of
+from data_pipeline.collection.prompt_order import CandidateText, letters_and_pairs, teaching_order, use_of
 from data_pipeline.labels.from_text import USUAL
 from data_pipeline.labels.normalization import Normalizer, has_numbers
 from data_pipeline.labels.syllable_use import syllable_use
@@ -161,7 +161,7 @@ def most_instructive_first(prompts: Sequence[Prompt]) -> list[Prompt]:
         Counter(prompt.tokens) if are_syllables else letters_and_pairs(prompt.text) for prompt in prompts
     ]
     weights = syllable_use() if are_syllables else use_of(features)
-    candidates = list(map(Candidate, features, map(expected_duration_s, prompts)))
+    candidates = list(map(CandidateText, features, map(expected_duration_s, prompts)))
     return [prompts[index] for index in teaching_order(candidates, weights)]
 
 

@@ -30,7 +30,7 @@ from asr.base.errors import UserError
 from asr.base.system.files import cannot_write, flush, whole_file
 from asr.base.system.lock import exclusive_lock
 from asr.base.text.units import Unit
-from data_pipeline.collection.journal import Fields, Journal
+from data_pipeline.collection.journal import Fields, TakeJournal
 from data_pipeline.collection.prompts import Prompt
 from data_pipeline.collection.take import AUDIO, Take
 from data_pipeline.corpora.layout import PREPARED
@@ -46,7 +46,7 @@ Key = tuple[str, str]  # speaker and id of the prompt
 
 
 @dataclass(frozen=True)
-class Settings:
+class TakeSettings:
     """What all takes of a corpus have in common.
 
     Attributes:
@@ -73,7 +73,7 @@ def open_takes(folder: Path, units: Unit | None) -> Iterator[Takes]:
     _refuse_other_folder(folder)
     with exclusive_lock(folder, COMMAND):
         settings = _settings(folder, units)
-        with contextlib.closing(Journal(folder / JOURNAL)) as journal:
+        with contextlib.closing(TakeJournal(folder / JOURNAL)) as journal:
             yield Takes(folder, settings, journal)
 
 
@@ -93,17 +93,17 @@ def _refuse_other_folder(folder: Path) -> None:
         )
 
 
-def _settings(folder: Path, units: Unit | None) -> Settings:
+def _settings(folder: Path, units: Unit | None) -> TakeSettings:
     path, journal = folder / SETTINGS, folder / JOURNAL
     is_empty = not (journal.exists() and journal.stat().st_size)
     if not path.exists() or (units and is_empty):  # a first try may have ended by the wrong units
-        settings = Settings(units or "syllables")
+        settings = TakeSettings(units or "syllables")
         with whole_file(path, "description") as file:
             file.write(json.dumps(dataclasses.asdict(settings), indent=2).encode() + b"\n")
         return settings
     try:
         read = json.loads(path.read_text(encoding="utf-8"))
-        found = Settings(read["units"], int(read["labels_version"]))
+        found = TakeSettings(read["units"], int(read["labels_version"]))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UserError(f"{path}: not what `asr record` wrote ({error}); copy the folder again") from None
     if units not in (None, found.units):
@@ -128,7 +128,7 @@ class Takes:
         missing: takes that the journal lists, and whose recordings are no longer there.
     """
 
-    def __init__(self, folder: Path, settings: Settings, journal: Journal) -> None:
+    def __init__(self, folder: Path, settings: TakeSettings, journal: TakeJournal) -> None:
         self.folder, self.settings, self._journal = folder, settings, journal
         self._lock = threading.Lock()
         self._takes: dict[Key, Take] = {}

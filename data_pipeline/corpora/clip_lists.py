@@ -89,7 +89,7 @@ class Row(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Search:
+class FileSearch:
     """Where the files of a list are.
 
     Attributes:
@@ -208,7 +208,7 @@ def _recording(entry: ListedClip, name: str, base: str) -> Recording:
     )
 
 
-def _search(rows: Sequence[Row], listing: Listing) -> Search:
+def _search(rows: Sequence[Row], listing: Listing) -> FileSearch:
     """Look for the files that are not where their list says by their names, below the list's folder.
 
     A file is accepted only from a folder of the name that the list gives. Of several, the one in the folder
@@ -216,7 +216,7 @@ def _search(rows: Sequence[Row], listing: Listing) -> Search:
     """
     folders = {os.path.dirname(row.recording.audio_path) for row in rows}  # noqa: PTH120
     names_in = {folder: _names_in(folder) for folder in folders}  # an access for each folder, not each file
-    search = Search(listing, rows, {}, {}, set())
+    search = FileSearch(listing, rows, {}, {}, set())
     absent: dict[str, str] = {}  # audio path -> as the list writes it
     for listed_path, recording in rows:
         # an object is asked for when it is read
@@ -259,7 +259,7 @@ def _files_of_name(files: Sequence[Path]) -> str:
     return f"{counted(len(files), 'file')} of this name: {listed(list(map(str, files)), 3)}"
 
 
-def _refuse_files_of_other_rows(searches: Sequence[Search]) -> None:
+def _refuse_files_of_other_rows(searches: Sequence[FileSearch]) -> None:
     """Give up each file found by name that another row names, too: it was recorded for one of them only."""
     named = {path for search in searches for path in search.there}
     rows_of: dict[str, set[tuple[Path, str]]] = {}

@@ -21,7 +21,7 @@ CONFLICTING = "conflicting transcripts"
 
 
 @dataclass(frozen=True, slots=True)
-class Clip:
+class ClipFile:
     """The audio file of a recording.
 
     Attributes:
@@ -64,7 +64,7 @@ def lines_of_table(path: Path) -> Iterator[TextLine]:
 
 
 def match(
-    clips: Iterable[Clip], lines: Iterable[TextLine], left_out: Iterable[LeftOut] = ()
+    clips: Iterable[ClipFile], lines: Iterable[TextLine], left_out: Iterable[LeftOut] = ()
 ) -> CorpusReading:
     """Match every clip with its transcript, split by split; either without the other is left out.
 

@@ -10,7 +10,7 @@ from asr.base.download import NoRoomError
 from asr.base.errors import UserError
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.layout import corpus_folder, files_below
-from data_pipeline.corpora.matching import Clip, lines_of_table, match, require_recordings
+from data_pipeline.corpora.matching import ClipFile, lines_of_table, match, require_recordings
 from data_pipeline.download.archives import unpack_into
 from data_pipeline.manifests.left_out import Partition, partition
 from data_pipeline.types import SPLITS, CorpusReading, LeftOut
@@ -46,7 +46,7 @@ def read_speakers(
 
 def clips_and_archives(
     folder: Path, target: Path, on_progress: OnProgress = ignore_progress
-) -> Partition[Clip]:
+) -> Partition[ClipFile]:
     """Return the clips below a folder and in the archives there, unpacked below `target / "unpacked"`.
 
     An archive beside a folder of its name with audio in it was unpacked in place and is not opened. The
@@ -82,8 +82,8 @@ def _stem(archive: Path) -> str:
     return archive.name[: -len(ARCHIVE)]
 
 
-def _clips(base: Path, paths: Iterable[Path]) -> list[Clip]:
-    return [Clip(path, _split_of(path.relative_to(base)), path.parent.name) for path in paths]
+def _clips(base: Path, paths: Iterable[Path]) -> list[ClipFile]:
+    return [ClipFile(path, _split_of(path.relative_to(base)), path.parent.name) for path in paths]
 
 
 def _split_of(path: Path) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from asr.base.errors import UserError
 from asr.base.system.files import whole_file
 from data_pipeline.doctor.diagnosis import Diagnosis
-from data_pipeline.doctor.findings import Source
+from data_pipeline.doctor.findings import CheckedManifest
 from data_pipeline.manifests.manifest import write_manifest
 
 LEFT_OUT = "left_out.txt"
@@ -54,7 +54,7 @@ def write_clean(diagnosis: Diagnosis, folder: Path) -> dict[Path, int]:
     return written
 
 
-def clean_paths(sources: Sequence[Source], folder: Path) -> dict[Source, Path]:
+def clean_paths(sources: Sequence[CheckedManifest], folder: Path) -> dict[CheckedManifest, Path]:
     """Return the paths of clean manifests: their own names, preceded by their folder's if two are equal.
 
     Raises:

@@ -18,7 +18,7 @@ from asr.base.text.wording import counted
 from asr.base.types import Utterance
 from data_pipeline.doctor.checkup import Checkups
 from data_pipeline.doctor.contents import Entries
-from data_pipeline.doctor.findings import ROLES, Finding, ManifestLine, Source, about
+from data_pipeline.doctor.findings import ROLES, CheckedManifest, Finding, ManifestLine, about
 from data_pipeline.text.sentences import sentence_key
 
 NOTHING = 0  # the number of an empty sentence, and of an unknown speaker
@@ -79,7 +79,7 @@ def repeated(keys: npt.NDArray[np.generic], chosen: npt.NDArray[np.bool_]) -> li
 def id_findings(entries: Iterable[ManifestLine]) -> Iterator[Finding]:
     """Yield ids that appear twice in a manifest or its shards, or in two manifests."""
     first: dict[str, ManifestLine] = {}
-    first_here: dict[tuple[Source | Path, str], ManifestLine] = {}
+    first_here: dict[tuple[CheckedManifest | Path, str], ManifestLine] = {}
     for entry in entries:
         name = entry.utterance.id
         here = first_here.setdefault((entry.source.corpus or entry.source, name), entry)

@@ -13,7 +13,15 @@ import numpy.typing as npt
 from typing_extensions import override
 
 from asr.base.errors import UserError
-from data_pipeline.doctor.findings import KINDS, SEVERITIES, Finding, ManifestLine, Severity, Source, about
+from data_pipeline.doctor.findings import (
+    KINDS,
+    SEVERITIES,
+    CheckedManifest,
+    Finding,
+    ManifestLine,
+    Severity,
+    about,
+)
 from data_pipeline.manifests.columns import Columns
 from data_pipeline.manifests.lines import Lines
 from data_pipeline.manifests.manifest import scan_manifest
@@ -37,7 +45,7 @@ class Entries(ComparedByItems[ManifestLine]):
 
     def __init__(
         self,
-        sources: Sequence[Source],
+        sources: Sequence[CheckedManifest],
         utterances: Utterances,
         numbers: npt.NDArray[np.int64],
         begins: Sequence[int],
@@ -55,16 +63,16 @@ class Entries(ComparedByItems[ManifestLine]):
         """Return which manifest each entry is of, (N,)."""
         return np.repeat(np.arange(len(self.sources), dtype=np.int32), np.diff(self._begins))
 
-    def of_source(self, source: Source) -> range:
+    def of_source(self, source: CheckedManifest) -> range:
         """Return the indices of a manifest's entries."""
         number = self._source_numbers[source]
         return range(self._begins[number], self._begins[number + 1])
 
-    def columns_of(self, sources: Iterable[Source]) -> Columns:
+    def columns_of(self, sources: Iterable[CheckedManifest]) -> Columns:
         """Return the columns of the utterances of some manifests."""
         return self.columns.take(np.concatenate([np.arange(0), *map(self.of_source, sources)]))
 
-    def find(self, source: Source | None, line: int) -> int | None:
+    def find(self, source: CheckedManifest | None, line: int) -> int | None:
         """Return the index of a manifest's line; None if it is not an entry."""
         if source is None or source not in self._source_numbers:
             return None
@@ -132,12 +140,12 @@ class Contents:
         findings: defects of the manifests themselves.
     """
 
-    sources: Sequence[Source]
+    sources: Sequence[CheckedManifest]
     entries: Entries
     findings: Sequence[Finding]
 
 
-def read_contents(sources: Sequence[Source]) -> Contents:
+def read_contents(sources: Sequence[CheckedManifest]) -> Contents:
     """Read manifests; broken lines become findings."""
     parts: list[Utterances] = []
     numbers, begins = array("q"), [0]
@@ -203,11 +211,11 @@ class Findings(ComparedByItems[Finding]):
         counts = np.bincount(SEVERITY_OF[self._codes], minlength=len(SEVERITIES))
         return dict(zip(SEVERITIES, counts.tolist(), strict=True))
 
-    def about(self, source: Source) -> Findings:
+    def about(self, source: CheckedManifest) -> Findings:
         """Return the findings about a manifest and its lines."""
         return self.take(self._source_numbers == self._entries.sources.index(source))
 
-    def places_left_out(self) -> Iterator[tuple[Source, int]]:
+    def places_left_out(self) -> Iterator[tuple[CheckedManifest, int]]:
         """Yield the manifest and the line of each finding for which clean manifests leave a line out."""
         chosen = np.flatnonzero(LEFT_OUT[self._codes] & (self._source_numbers >= 0))
         places = zip(self._source_numbers[chosen], self._numbers[chosen], strict=True)
@@ -264,7 +272,9 @@ class GrowingFindings:
         self._entries, self._details = entries, Lines()
         self._codes, self._source_numbers, self._numbers = array("b"), array("i"), array("q")
         self._ranks = {code: rank for rank, code in enumerate(CODES)}
-        self._sources: dict[Source | None, int] = {source: n for n, source in enumerate(entries.sources)}
+        self._sources: dict[CheckedManifest | None, int] = {
+            source: n for n, source in enumerate(entries.sources)
+        }
 
     def extend(self, findings: Iterable[Finding]) -> None:
         """Add findings; one about a line of the entries is about its utterance."""

@@ -17,7 +17,7 @@ from data_pipeline.doctor import comparisons, label_checks
 from data_pipeline.doctor.checkup import NO_STORAGE, Checkups, audio_findings
 from data_pipeline.doctor.comparisons import Sentences, Speakers
 from data_pipeline.doctor.contents import AudioPaths, Contents, Entries, Findings, GrowingFindings
-from data_pipeline.doctor.findings import KINDS, Finding, Severity, Source
+from data_pipeline.doctor.findings import KINDS, CheckedManifest, Finding, Severity
 from data_pipeline.doctor.label_checks import LabelRules
 from data_pipeline.doctor.workers import check_recordings
 from data_pipeline.manifests.columns import added_in_order
@@ -36,7 +36,7 @@ class Summary:
         counts: number of findings by severity.
     """
 
-    source: Source
+    source: CheckedManifest
     num_utterances: int
     num_left_out: int
     duration_s: float
@@ -74,7 +74,7 @@ class Diagnosis:
         """Return each entry's duration, (N,): of the decoded audio, or else by the manifest."""
         return _durations_s(self.contents.entries, self.checkups)
 
-    def left_out(self) -> set[tuple[Source, int]]:
+    def left_out(self) -> set[tuple[CheckedManifest, int]]:
         """Return the lines that clean manifests leave out."""
         return set(self.findings.places_left_out())
 

@@ -163,7 +163,7 @@ KINDS: dict[str, FindingKind] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class CheckedManifest:
     """Identifies a manifest and its role.
 
     Attributes:
@@ -181,7 +181,7 @@ class Source:
 class ManifestLine:
     """A readable line of a manifest."""
 
-    source: Source
+    source: CheckedManifest
     line: int
     utterance: Utterance
 
@@ -206,7 +206,7 @@ class Finding:
 
     code: str
     detail: str
-    source: Source | None = None
+    source: CheckedManifest | None = None
     line: int = 0
     utterance_id: str = ""
     audio_path: str = ""
@@ -230,7 +230,7 @@ def about(entry: ManifestLine, code: str, detail: str) -> Finding:
     return Finding(code, detail, entry.source, entry.line, utterance.id, utterance.audio_path)
 
 
-def sources_to_examine(manifests: Sequence[Path], data: DataConfig) -> list[Source]:
+def sources_to_examine(manifests: Sequence[Path], data: DataConfig) -> list[CheckedManifest]:
     """Return manifests with their roles.
 
     Args:
@@ -257,15 +257,15 @@ def sources_to_examine(manifests: Sequence[Path], data: DataConfig) -> list[Sour
     by_machine = [] if manifests else data.machine_labelled_manifests
     named = [
         *sources_of(paths),
-        *(Source(path, "train") for path in by_machine),
-        *(Source(path, "test") for path in more),
+        *(CheckedManifest(path, "train") for path in by_machine),
+        *(CheckedManifest(path, "test") for path in more),
     ]
     _refuse_repeated(named)
     for source in named:
         if not source.path.exists() and not is_pattern(source.path):
             raise UserError(f"{source.path}: no such manifest; name one that `asr prepare` has written")
     sources = [
-        Source(shard, source.role, source.path) if is_pattern(source.path) else source
+        CheckedManifest(shard, source.role, source.path) if is_pattern(source.path) else source
         for source in named
         for shard in shards_of(source.path)
     ]
@@ -273,7 +273,7 @@ def sources_to_examine(manifests: Sequence[Path], data: DataConfig) -> list[Sour
     return sources
 
 
-def _refuse_repeated(sources: Iterable[Source]) -> None:
+def _refuse_repeated(sources: Iterable[CheckedManifest]) -> None:
     seen: set[Path] = set()
     for source in sources:
         if source.path.resolve() in seen:
@@ -281,7 +281,7 @@ def _refuse_repeated(sources: Iterable[Source]) -> None:
         seen.add(source.path.resolve())
 
 
-def sources_of(paths: Sequence[Path]) -> list[Source]:
+def sources_of(paths: Sequence[Path]) -> list[CheckedManifest]:
     """Return manifests with their roles: by name if it contains one, else by order: train, (dev,) test."""
     named = [_named_role(path) for path in paths]
     free = [role for role in ROLES if role not in named]
@@ -290,7 +290,8 @@ def sources_of(paths: Sequence[Path]) -> list[Source]:
         free.remove("dev")
     by_order = iter(free)
     return [
-        Source(path, role if role else next(by_order, LAST)) for path, role in zip(paths, named, strict=True)
+        CheckedManifest(path, role if role else next(by_order, LAST))
+        for path, role in zip(paths, named, strict=True)
     ]
 
 

@@ -66,7 +66,7 @@ class CheckingProcesses:
     def __init__(self, number: int, limit_s: float) -> None:
         self._inbox: Inbox = SimpleQueue()
         self._limit_s = limit_s
-        self._workers = [_Worker(limit_s, self._inbox) for _ in range(number)]
+        self._workers = [_CheckingWorker(limit_s, self._inbox) for _ in range(number)]
 
     def check(self, paths: Sequence[str]) -> Iterator[tuple[int, Checkup]]:
         """Yield the index and the checkup of each recording as it is done."""
@@ -113,7 +113,7 @@ def _answers(inbox: Inbox, timeout_s: float) -> dict[ChildProcess, list[Any]]:
         return answers
 
 
-class _Worker:
+class _CheckingWorker:
     """Manages a process that checks recordings, and the files that were sent to it.
 
     If a process dies or hangs, another one checks the same files and reports each at once: this identifies

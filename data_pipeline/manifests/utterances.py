@@ -134,8 +134,8 @@ class UtterancesById:
 def checksum_of(identities: Iterable[Identity]) -> int:
     """Return a checksum of ids, durations and tokens, and of their order."""
     checksum = 0
-    for place, identity in enumerate(identities):
-        line = f"\n{identity!r}" if place else repr(identity)
+    for index, identity in enumerate(identities):
+        line = f"\n{identity!r}" if index else repr(identity)
         checksum = zlib.crc32(line.encode(errors="backslashreplace"), checksum)
     return checksum
 

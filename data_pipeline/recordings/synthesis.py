@@ -14,14 +14,13 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
 
 from asr.audio.recording import SAMPLE_RATE_HZ, Waveform, resample, write_wav
 from asr.base.errors import UserError
-from asr.base.system.files import read_lines
 from asr.base.text.pinyin import mandarin_syllables
 from asr.base.types import Utterance
 from asr.base.work import OnProgress, ignore_progress, reported
@@ -33,6 +32,7 @@ RATES_WPM = (80, 450)  # that espeak accepts
 PITCHES = (0, 100)
 DRAWN_RATES_WPM = (130, 260)  # 2.5 to 5 syllables a second
 DRAWN_PITCHES = (20, 80)  # 0.75 to 1.4 times the voice's own
+DRAWN_LENGTHS = (2, 10)  # syllables of an utterance
 SILENCE_SAMPLES = SAMPLE_RATE_HZ // 10
 
 # espeak-ng 1.52 does not know jiong, qiong and xiong and reads them in English: they are given as phonemes
@@ -163,24 +163,17 @@ def synthesize_corpus(
     *,
     num_utterances: int,
     seed: int,
-    min_syllables: int = 2,
-    max_syllables: int = 10,
-    sentences: Path | None = None,
     variants: Sequence[str] = VARIANTS,
     on_progress: OnProgress = ignore_progress,
 ) -> Path:
-    """Write WAV files with 0.1 s of silence around the speech, then their manifest.
+    """Write WAV files of random syllables with 0.1 s of silence around them, then their manifest.
 
-    Speaker, rate and pitch are drawn for each utterance. The same arguments give the same files.
+    Syllables, speaker, rate and pitch are drawn for each utterance. The same arguments give the same files.
 
     Args:
         out_dir: receives `manifest.jsonl` and `audio/espeak-00001.wav`, ...
         num_utterances: number to write; a smaller number gives the first of them.
         seed: 0 or more.
-        min_syllables: minimum length of a random utterance.
-        max_syllables: maximum length of a random utterance.
-        sentences: a text file of toned pinyin to draw from instead, one sentence per line; each is used
-            once before any is repeated.
         variants: voices to draw from; the speaker of the default voice is named by its pitch, `espeak-p50`.
         on_progress: receives how many utterances are written.
 
@@ -188,8 +181,8 @@ def synthesize_corpus(
         The path of the manifest.
 
     Raises:
-        UserError: the manifest exists already, a number is out of range, espeak cannot say a line or has no
-            such variant, or espeak is missing.
+        UserError: the manifest exists already, a number is out of range, espeak has no such variant, or it
+            is missing.
     """
     manifest = out_dir / "manifest.jsonl"
     if manifest.exists():
@@ -199,20 +192,13 @@ def synthesize_corpus(
             "expected `num_utterances` of at least 1 and `seed` of at least 0; "
             f"received {num_utterances} and {seed}"
         )
-    if not 1 <= min_syllables <= max_syllables or not variants:
-        raise UserError(
-            "expected 1 <= `min_syllables` <= `max_syllables` and at least one of `variants`; "
-            f"received {min_syllables}, {max_syllables}, {list(variants)}"
-        )
+    if not variants:
+        raise UserError("expected at least one of `variants`, received none")
     synthesizer = Synthesizer()
     for variant in variants:
         synthesizer.expect_variant(variant)
     rng = np.random.default_rng(seed)
-    if sentences is None:
-        sayable = [syllable for syllable in mandarin_syllables() if synthesizer.can_say(syllable)]
-        drawn = _draw_syllables(sayable, rng, min_syllables, max_syllables)
-    else:
-        drawn = _draw_sentences(_read_sentences(sentences, synthesizer), rng)
+    sayable = [syllable for syllable in mandarin_syllables() if synthesizer.can_say(syllable)]
     try:
         (out_dir / "audio").mkdir(parents=True, exist_ok=True)
     except OSError as error:
@@ -220,7 +206,8 @@ def synthesize_corpus(
     silence = np.zeros(SILENCE_SAMPLES, np.int16)
     utterances = []
     for number in reported(range(1, num_utterances + 1), "synthesizing", "utterances", on_progress):
-        syllables = next(drawn)
+        num_syllables = rng.integers(*DRAWN_LENGTHS, endpoint=True)
+        syllables = [sayable[index] for index in rng.integers(len(sayable), size=num_syllables)]
         variant = variants[int(rng.integers(len(variants)))]
         rate_wpm = int(rng.integers(*DRAWN_RATES_WPM, endpoint=True))
         pitch = int(rng.integers(*DRAWN_PITCHES, endpoint=True))
@@ -233,34 +220,6 @@ def synthesize_corpus(
         utterances.append(Utterance(path.stem, str(path), duration_s, text, tuple(syllables), speaker))
     write_manifest(manifest, utterances)
     return manifest
-
-
-def _draw_syllables(
-    syllables: list[str], rng: np.random.Generator, fewest: int, most: int
-) -> Iterator[list[str]]:
-    while True:
-        num_syllables = rng.integers(fewest, most, endpoint=True)
-        yield [syllables[index] for index in rng.integers(len(syllables), size=num_syllables)]
-
-
-def _draw_sentences(sentences: list[list[str]], rng: np.random.Generator) -> Iterator[list[str]]:
-    while True:
-        for index in rng.permutation(len(sentences)):
-            yield sentences[index]
-
-
-def _read_sentences(path: Path, synthesizer: Synthesizer) -> list[list[str]]:
-    lines = read_lines(path, "list of sentences")
-    for number, line in enumerate(lines, start=1):
-        unsayable = [syllable for syllable in line.split() if not synthesizer.can_say(syllable)]
-        if unsayable:
-            raise UserError(
-                f"{path}:{number}: espeak cannot say {unsayable[0]!r}; correct or remove the line"
-            )
-    sentences = [line.split() for line in lines if line.strip()]
-    if not sentences:
-        raise UserError(f"{path}: no sentences in this file; expected lines such as: ni3 hao3")
-    return sentences
 
 
 def _load_copy(library: Path) -> ctypes.CDLL:

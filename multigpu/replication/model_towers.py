@@ -223,13 +223,13 @@ class ModelTowers:
 def _tensors(structure: Structure) -> tuple[list[Tensor], Callable[[Sequence[Tensor]], Structure]]:
     """Return the tensors in a structure, and a function that rebuilds it with other tensors."""
     leaves = tf.nest.flatten(structure)
-    places = [place for place, leaf in enumerate(leaves) if tf.is_tensor(leaf)]
+    indices = [index for index, leaf in enumerate(leaves) if tf.is_tensor(leaf)]
 
     def rebuild(tensors: Sequence[Tensor]) -> Structure:
-        new = dict(zip(places, tensors, strict=True))
+        new = dict(zip(indices, tensors, strict=True))
         return tf.nest.pack_sequence_as(structure, [new.get(i, leaf) for i, leaf in enumerate(leaves)])
 
-    return [leaves[place] for place in places], rebuild
+    return [leaves[index] for index in indices], rebuild
 
 
 def _floating(tensors: Iterable[Tensor]) -> list[Tensor]:
@@ -265,11 +265,11 @@ def _combine_overwritten(of_towers: Sequence[list[Any]], variables: Sequence[Any
         of_towers: the gradients of each tower, changed in place; those of the variables are the last ones.
         variables: that the towers have copies of.
     """
-    for place, variable in enumerate(variables, -len(variables)):
+    for index, variable in enumerate(variables, -len(variables)):
         if is_overwritten(variable):
-            of_towers[0][place] = _maximum([gradients[place] for gradients in of_towers])
+            of_towers[0][index] = _maximum([gradients[index] for gradients in of_towers])
             for gradients in of_towers[1:]:
-                gradients[place] = None
+                gradients[index] = None
 
 
 def sum_gradients(gradients: Sequence[Any]) -> Any:

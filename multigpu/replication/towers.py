@@ -137,13 +137,13 @@ def merge(
         ValueError: an output has rows in another dimension than the first.
     """
     shapes = functools.cache(declared)
-    places = itertools.count()
+    indices = itertools.count()
 
     def merge_one(*values: Any) -> Any:
-        place = next(places)
+        index = next(indices)
         if not tf.is_tensor(values[0]):
             return values[0]
-        if _have_rows(values, shares, lambda: (shapes() or {place: None})[place]):
+        if _have_rows(values, shares, lambda: (shapes() or {index: None})[index]):
             return tf.concat([s.own_rows_of(v) for v, s in zip(values, shares, strict=True)], axis=0)
         if not values[0].dtype.is_floating:
             return values[0]

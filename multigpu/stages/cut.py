@@ -138,10 +138,10 @@ def _stages_of_calls(graph: LayerGraph, stage_of: dict[str, int]) -> list[int]:
             made_in.update(dict.fromkeys(call.outputs, stage))
     # operations on inputs alone are in the stage that first uses their result
     uses: dict[int, int] = {}
-    for place in reversed(range(len(stages))):
-        call, stage = graph.calls[place], stages[place]
+    for index in reversed(range(len(stages))):
+        call, stage = graph.calls[index], stages[index]
         if stage is None:
-            stage = stages[place] = min((uses[key] for key in call.outputs if key in uses), default=0)
+            stage = stages[index] = min((uses[key] for key in call.outputs if key in uses), default=0)
         for key in call.inputs:
             uses[key] = min(stage, uses.get(key, stage))
     return [stage for stage in stages if stage is not None]

@@ -13,7 +13,7 @@ from asr.model.features.layer import padding_mask
 from asr.model.networks.intermediate import IntermediateOutput
 from asr.model.networks.layers import MaskedBatchNorm
 from asr.model.networks.network import INTERMEDIATE_OPTIONS, Network
-from asr.model.networks.parts import NetworkPart, Passed, run_parts
+from asr.model.networks.parts import NetworkPart, StageInputs, run_parts
 
 NUM_CHANNELS = 48
 
@@ -83,16 +83,16 @@ class Tiny(Network):
             NetworkPart("output", [self._output], self._to_logits),
         ]
 
-    def _subsample(self, features: Tensor, num_frames: Tensor, training: bool) -> Passed:
+    def _subsample(self, features: Tensor, num_frames: Tensor, training: bool) -> StageInputs:
         padded = ops.pad(features, [[0, 0], [0, self.SUBSAMPLING - 1], [0, 0]])
         return self._convolution(padded), self.num_output_frames(num_frames)  # (B, T // 8, C)
 
-    def _normalize(self, hidden: Tensor, num_frames: Tensor, training: bool) -> Passed:
+    def _normalize(self, hidden: Tensor, num_frames: Tensor, training: bool) -> StageInputs:
         mask = padding_mask(num_frames, ops.shape(hidden)[1], hidden.dtype)[..., None]
         hidden = ops.relu(self._norm(hidden * mask, mask, training=training))
         return self._dropout(hidden, training=training), num_frames
 
-    def _read(self, hidden: Tensor, num_frames: Tensor, training: bool) -> Passed:
+    def _read(self, hidden: Tensor, num_frames: Tensor, training: bool) -> StageInputs:
         mask = padding_mask(num_frames, ops.shape(hidden)[1], hidden.dtype)[..., None]
         hidden, logits = self._middle(hidden, mask, num_frames, training=training)
         return (hidden, num_frames, *logits)

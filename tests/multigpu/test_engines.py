@@ -298,7 +298,7 @@ def test_worker_without_rows_does_not_change_weights():
     model, optimizer = make(engine)
     before = [np.asarray(v) for v in model.variables]
     step = engine.train_step(model, optimizer, loss_of, unchanged, SIGNATURE)
-    assert engine.own_rows([7]) == [7]
+    assert engine.local_rows([7]) == [7]
     loss, outputs, _ = step(tf.constant(1), np.ones((1, 6), "f"), np.ones((1, 2), "f"))
     assert float(loss) == 0
     assert outputs.shape == (0, 2)
@@ -340,8 +340,8 @@ def test_workers_read_each_row_once_and_at_least_one_row():
         engine.worker, engine.num_workers = index, 3
         workers.append(engine)
     for places in ([4, 8, 1, 9, 7, 3, 2], [5, 6, 1]):
-        assert [place for engine in workers for place in engine.own_rows(places)] == places
-    assert [engine.own_rows([5]) for engine in workers] == [[5], [5], [5]]
+        assert [place for engine in workers for place in engine.local_rows(places)] == places
+    assert [engine.local_rows([5]) for engine in workers] == [[5], [5], [5]]
 
 
 @pytest.mark.parametrize(

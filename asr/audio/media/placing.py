@@ -16,7 +16,7 @@ DELAYED = {"wmav1", "wmav2"}  # by that frame; the times are those of packets
 Samples: TypeAlias = npt.NDArray[Any]
 
 
-class Piece(NamedTuple):
+class PlacedSamples(NamedTuple):
     """Samples, (S, channels), that begin at sample `begin` of the recording."""
 
     begin: int
@@ -63,7 +63,7 @@ class Placing:
         self.num_silent += max(0, missing)
         return missing
 
-    def next_piece(self, samples: Samples) -> Piece:
+    def next_piece(self, samples: Samples) -> PlacedSamples:
         """Return samples as the next piece."""
         self.position += len(samples)
-        return Piece(self.position - len(samples), samples)
+        return PlacedSamples(self.position - len(samples), samples)

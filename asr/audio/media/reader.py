@@ -31,7 +31,7 @@ from asr.audio.media.kinds import (
     MediaHeader,
     end_reason,
 )
-from asr.audio.media.placing import DELAYED, GAP_S, Piece, Placing, Samples
+from asr.audio.media.placing import DELAYED, GAP_S, PlacedSamples, Placing, Samples
 from asr.audio.mixing import MIXED_AT_ONCE
 from asr.audio.wav import RATES_HZ
 from asr.base.errors import UserError
@@ -219,7 +219,7 @@ class Media:
                 raise self._error(f"unfolds to more than {self._most_s / 3600:.1f} hours: its index is wrong")
             yield TimedPacket(packet, begin_s, end_s, shift_s)
 
-    def _pieces(self, first_section: int = 0) -> Iterator[Piece]:
+    def _pieces(self, first_section: int = 0) -> Iterator[PlacedSamples]:
         """Yield the samples of frame after frame; of section 0 and those from `first_section` on.
 
         Empty pieces are yielded now and then while sections are skipped.
@@ -236,7 +236,7 @@ class Media:
             if 0 < section < first_section:
                 held.append(timed)
                 if number % PACKETS_PER_REPORT == 0:
-                    yield Piece(0, np.zeros((0, self._num_channels), np.int16))
+                    yield PlacedSamples(0, np.zeros((0, self._num_channels), np.int16))
                 continue
             if begins:
                 decoder = self._new_decoder(held)
@@ -272,7 +272,7 @@ class Media:
                 return []
             return frames
 
-    def _placed(self, frame: Any, timed: TimedPacket | None, placing: Placing) -> Iterator[Piece]:
+    def _placed(self, frame: Any, timed: TimedPacket | None, placing: Placing) -> Iterator[PlacedSamples]:
         """Yield the samples of a frame, after silence where the track has none for a time."""
         if not frame.samples:
             return
@@ -325,9 +325,9 @@ class Media:
             return samples.astype(np.float32) / np.float32(1 << 31)
         return samples if samples.dtype == np.int16 else samples.astype(np.float32)
 
-    def _trimmed(self, pieces: Iterable[Piece]) -> Iterator[Piece]:
+    def _trimmed(self, pieces: Iterable[PlacedSamples]) -> Iterator[PlacedSamples]:
         """Yield pieces without what an encoder puts behind the last sample of a track."""
-        held = deque[Piece]()
+        held = deque[PlacedSamples]()
         for piece in pieces:
             held.append(piece)
             if len(held) > PADDED_FRAMES:
@@ -336,7 +336,7 @@ class Media:
         for piece in held:
             end = piece.begin + len(piece.samples)
             if end_s is not None and held[0].begin < (last := round(end_s * self._rate_hz)) < end:
-                piece = Piece(piece.begin, piece.samples[: max(0, last - piece.begin)])
+                piece = PlacedSamples(piece.begin, piece.samples[: max(0, last - piece.begin)])
             yield piece
 
     def _end_s(self) -> float | None:

@@ -74,7 +74,8 @@ def is_named(text: str) -> bool:
     try:
         return bool(
             ADDRESS.fullmatch(text)
-            or (path / "config.toml").is_file()
+            # asked first, so that an error about the storage of a recording names the recording
+            or (path.is_dir() and (path / "config.toml").is_file())
             or (path.suffix == SUFFIX and path.is_file())
             or (text == GENERAL and not path.exists())
         )

@@ -44,12 +44,12 @@ def language_errors(pairs: Sequence[tuple[str, str, str]]) -> LanguageErrors:
     """
     changes = _changes([reference for _, reference, _ in pairs if reference])
     edits: dict[str, Counter[str]] = {"mandarin": Counter(), "latin": Counter(), "switch": Counter()}
-    place = 0  # in the reference
+    index = 0  # in the reference
     for edit, reference, hypothesis in pairs:
         is_latin = (reference or hypothesis).startswith(WORD_BOUNDARY)
         edits["latin" if is_latin else "mandarin"][edit] += 1
-        edits["switch"][edit] += changes[place] or (bool(reference) and changes[place + 1])
-        place += bool(reference)
+        edits["switch"][edit] += changes[index] or (bool(reference) and changes[index + 1])
+        index += bool(reference)
     return LanguageErrors(*map(_counts, edits.values()))
 
 

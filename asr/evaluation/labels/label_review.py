@@ -46,7 +46,7 @@ Kind: TypeAlias = Literal["another reading", "tone sandhi", "other"]
 
 
 @dataclass(frozen=True)
-class Difference:
+class LabelDifference:
     """A token of the label that the model contradicts.
 
     Attributes:
@@ -81,7 +81,7 @@ class DoubtfulLabel:
     utterance: Utterance
     hypothesis: Segment
     suggested: tuple[str, ...]
-    differences: Sequence[Difference]
+    differences: Sequence[LabelDifference]
     score: float
 
     @property
@@ -230,7 +230,7 @@ def _candidate(
     hanzi = hanzi_in(utterance.text)
     one_to_one = len(hanzi) == len(utterance.tokens) and all(map(is_syllable, utterance.tokens))
     suggested: list[str] = []
-    differences: list[Difference] = []
+    differences: list[LabelDifference] = []
     index = 0
     for take, (_, run) in zip(taken, runs, strict=True):
         for pair, _ in run:
@@ -240,7 +240,7 @@ def _candidate(
             suggested += [token] if token else []
             if take:
                 following = utterance.tokens[index] if index < len(utterance.tokens) else ""
-                differences.append(Difference(pair, char, _kind(char, pair, following)))
+                differences.append(LabelDifference(pair, char, _kind(char, pair, following)))
     return DoubtfulLabel(utterance, hypothesis, tuple(suggested), differences, score)
 
 

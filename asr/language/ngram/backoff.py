@@ -27,18 +27,18 @@ def complete_ngrams(path: Path, words: Sequence[str], ngrams: Sequence[NGrams]) 
     """
     tables = list(ngrams)
     num_given = [len(table.ids) for table in tables]
-    for place in range(len(tables) - 1, 1, -1):
-        tables[place - 1] = _with_pruned(tables[place - 1], tables[place].ids[:, 1:])
-    for place in range(1, len(tables)):
-        shorter, table, given = tables[place - 1], tables[place], num_given[place]
-        if place > 1 and (row := _first(~np.isin(_keys(table.ids[:, :-1]), _keys(shorter.ids)))) is not None:
+    for index in range(len(tables) - 1, 1, -1):
+        tables[index - 1] = _with_pruned(tables[index - 1], tables[index].ids[:, 1:])
+    for index in range(1, len(tables)):
+        shorter, table, given = tables[index - 1], tables[index], num_given[index]
+        if index > 1 and (row := _first(~np.isin(_keys(table.ids[:, :-1]), _keys(shorter.ids)))) is not None:
             gram, context = _text_of(words, table.ids[row]), _text_of(words, table.ids[row, :-1])
             raise UserError(
-                f"{path}: expected {context!r} among the {place}-grams, as {gram!r} begins with it, "
+                f"{path}: expected {context!r} among the {index}-grams, as {gram!r} begins with it, "
                 "received none; prune only n-grams that begin no longer ones"
             )
         if (row := _repeated(_keys(table.ids))) is not None:
-            raise UserError(f"{path}: the {place + 1}-gram {_text_of(words, table.ids[row])!r} appears twice")
+            raise UserError(f"{path}: the {index + 1}-gram {_text_of(words, table.ids[row])!r} appears twice")
         table.log10_probs[given:] = _weights(shorter, table.ids[given:, 1:], shorter.log10_probs) + _weights(
             shorter, table.ids[given:, :-1], shorter.log10_backoffs
         )

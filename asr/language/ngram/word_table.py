@@ -42,24 +42,24 @@ def insert(tables: Tables, memory: Words32, text: Bytes, ends: npt.NDArray[np.in
     """Write the words from id `first` on, which are concatenated in the text, into the table's memory."""
     for word in range(first, len(ends)):
         key = hash_of(text, ends[word - 1] if word else 0, ends[word])
-        place = seek(tables, 0, key)
-        memory[place] = np.uint32(key & np.uint64(0xFFFFFFFF))
-        memory[place + 1] = np.uint32(key >> np.uint64(32))
-        memory[place + 2] = word
+        index = seek(tables, 0, key)
+        memory[index] = np.uint32(key & np.uint64(0xFFFFFFFF))
+        memory[index + 1] = np.uint32(key >> np.uint64(32))
+        memory[index + 2] = word
 
 
 @compiled
 def hash_of(text: Bytes, begin: int, end: int) -> np.uint64:
     """Return the 64-bit MurmurHash2 of Austin Appleby (MurmurHash64A) with seed 0."""
     state = np.uint64(end - begin) * MIX
-    place = begin
-    while place + 8 <= end:
-        block = little_endian(text, place, place + 8) * MIX
+    index = begin
+    while index + 8 <= end:
+        block = little_endian(text, index, index + 8) * MIX
         block ^= block >> SHIFT
         state = (state ^ (block * MIX)) * MIX
-        place += 8
-    if place < end:
-        state = (state ^ little_endian(text, place, end)) * MIX
+        index += 8
+    if index < end:
+        state = (state ^ little_endian(text, index, end)) * MIX
     state ^= state >> SHIFT
     state *= MIX
     return state ^ (state >> SHIFT)
@@ -69,6 +69,6 @@ def hash_of(text: Bytes, begin: int, end: int) -> np.uint64:
 def little_endian(text: Bytes, begin: int, end: int) -> np.uint64:
     """Return up to eight bytes as a number."""
     number = np.uint64(0)
-    for place in range(end - 1, begin - 1, -1):
-        number = (number << EIGHT) | np.uint64(text[place])
+    for index in range(end - 1, begin - 1, -1):
+        number = (number << EIGHT) | np.uint64(text[index])
     return number

@@ -19,7 +19,7 @@ from asr.base.vocabulary import Vocabulary
 from asr.model.features.layer import padding_mask
 from asr.model.networks.layers import MaskedBatchNorm
 from asr.model.networks.network import Network
-from asr.model.networks.parts import NetworkPart, Passed, run_parts
+from asr.model.networks.parts import NetworkPart, StageInputs, run_parts
 from asr.model.runner import ReceptiveField
 
 
@@ -128,7 +128,7 @@ class Dcnn(Network):
             NetworkPart("output", [self._output], self._to_logits),
         ]
 
-    def _convolve(self, index: int, hidden: Tensor, num_frames: Tensor, training: bool) -> Passed:
+    def _convolve(self, index: int, hidden: Tensor, num_frames: Tensor, training: bool) -> StageInputs:
         """Apply a convolution, and the pooling and the dropout behind it."""
         if index == 0:
             # clips with too few frames for the poolings yield one frame, which counts as padding
@@ -147,7 +147,7 @@ class Dcnn(Network):
             hidden = hidden * _mask(hidden, num_frames)  # an odd last frame is dropped, as for the clip alone
         return self._dropouts[index](hidden, training=training), num_frames
 
-    def _mix(self, hidden: Tensor, num_frames: Tensor, training: bool) -> Passed:
+    def _mix(self, hidden: Tensor, num_frames: Tensor, training: bool) -> StageInputs:
         """Apply the dense layer to all channels and bands of a frame."""
         shape = ops.shape(hidden)
         hidden = ops.reshape(hidden, (shape[0], shape[1], hidden.shape[2] * hidden.shape[3]))

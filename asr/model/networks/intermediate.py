@@ -17,14 +17,14 @@ from typing_extensions import override
 from asr.base.config import ModelConfig
 from asr.base.errors import UserError
 from asr.base.types import Logits, Tensor
-from asr.model.networks.layers import BuiltByCall, make_output
+from asr.model.networks.layers import BuildOnCall, make_output
 
 NAME = "intermediate"
 """How the names of these layers begin."""
 
 
 @keras.saving.register_keras_serializable("polyphone")
-class IntermediateOutput(BuiltByCall, keras.layers.Layer):
+class IntermediateOutput(BuildOnCall, keras.layers.Layer):
     """Maps hidden frames to logits in training, and adds what follows from these if it is self-conditioned.
 
     Args:

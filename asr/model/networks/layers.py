@@ -14,7 +14,7 @@ from asr.base.types import Tensor
 from asr.model.features.layer import padding_mask
 
 
-class BuiltByCall:
+class BuildOnCall:
     """A layer or model without weights of its own, whose first call creates those of its inner layers.
 
     Without a `build`, Keras would first trace `call` symbolically to create them, again for each level of

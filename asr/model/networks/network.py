@@ -11,15 +11,15 @@ from typing_extensions import override
 from asr.base.config import ModelConfig
 from asr.base.types import DeepLogits, Logits, Tensor
 from asr.base.vocabulary import Vocabulary
-from asr.model.networks.layers import BuiltByCall
-from asr.model.networks.parts import NetworkPart, Passed
+from asr.model.networks.layers import BuildOnCall
+from asr.model.networks.parts import NetworkPart, StageInputs
 from asr.model.runner import ReceptiveField
 
 INTERMEDIATE_OPTIONS = ("intermediate_ctc", "intermediate_units", "self_conditioned")
 OPTIONS_OF_SOME = ("stem", *INTERMEDIATE_OPTIONS, "chunk_s")  # keys of ModelConfig that not all networks use
 
 
-class Network(BuiltByCall, keras.Model):
+class Network(BuildOnCall, keras.Model):
     """Maps features of clips of any length to logits.
 
     A clip may be shorter than SUBSAMPLING: it has `num_output_frames`, often 0, and must not raise an error.
@@ -75,7 +75,7 @@ class Network(BuiltByCall, keras.Model):
         evenly; a network that does not override this method is one part.
         """
 
-        def whole(features: Tensor, num_frames: Tensor, training: bool) -> Passed:
+        def whole(features: Tensor, num_frames: Tensor, training: bool) -> StageInputs:
             logits: Logits | DeepLogits = self(features, num_frames, training=training)
             return logits
 

@@ -9,9 +9,9 @@ import keras
 from keras import ops
 
 from asr.base.types import DeepLogits, Logits, Tensor
-from asr.model.networks.layers import BuiltByCall
+from asr.model.networks.layers import BuildOnCall
 
-Passed: TypeAlias = tuple[Any, ...]
+StageInputs: TypeAlias = tuple[Any, ...]
 """What one part hands to the next: hidden (B, T, ...), the number of frames (B,) of each row, and then the
 `Logits` of outputs in the middle of the network so far."""
 
@@ -28,18 +28,20 @@ class NetworkPart(NamedTuple):
 
     name: str
     layers: Sequence[keras.Layer]
-    run: Callable[[Tensor, Tensor, bool], Passed]
+    run: Callable[[Tensor, Tensor, bool], StageInputs]
 
 
-def run_parts(parts: Sequence[NetworkPart], hidden: Tensor, num_frames: Tensor, training: bool) -> Passed:
+def run_parts(
+    parts: Sequence[NetworkPart], hidden: Tensor, num_frames: Tensor, training: bool
+) -> StageInputs:
     """Run parts one after the other, and return what the last one returns."""
-    passed: Passed = (hidden, num_frames)
+    passed: StageInputs = (hidden, num_frames)
     for part in parts:
         passed = run_part(part, passed, training)
     return passed
 
 
-def run_part(part: NetworkPart, passed: Passed, training: bool) -> Passed:
+def run_part(part: NetworkPart, passed: StageInputs, training: bool) -> StageInputs:
     """Run a part with what the one before passed on; logits of parts before are passed on, too."""
     hidden, num_frames, *earlier = passed
     made = part.run(hidden, num_frames, training)
@@ -51,7 +53,7 @@ def run_part(part: NetworkPart, passed: Passed, training: bool) -> Passed:
     return (hidden, num_frames, *earlier, *own)
 
 
-class PartLayer(BuiltByCall, keras.layers.Layer):
+class PartLayer(BuildOnCall, keras.layers.Layer):
     """Runs a part of a model whose weights exist as a layer; takes and returns one structure of tensors.
 
     Args:
@@ -64,7 +66,7 @@ class PartLayer(BuiltByCall, keras.layers.Layer):
         self._layers_within = list(part.layers)
         self._part = part
 
-    def call(self, passed: Passed, training: bool = False) -> Passed:
+    def call(self, passed: StageInputs, training: bool = False) -> StageInputs:
         """Map what the part before returned to what the next one takes."""
         hidden, *others = passed
         if keras.backend.is_float_dtype(hidden.dtype):

@@ -22,8 +22,8 @@ from asr.base.config import ModelConfig
 from asr.base.types import DeepLogits, Logits, Tensor
 from asr.model.networks.depthwise import DepthwiseConv1D
 from asr.model.networks.intermediate import IntermediateOutput
-from asr.model.networks.layers import BuiltByCall, MaskedBatchNorm, frame_mask, half_rounded_up, make_output
-from asr.model.networks.parts import NetworkPart, Passed, run_parts
+from asr.model.networks.layers import BuildOnCall, MaskedBatchNorm, frame_mask, half_rounded_up, make_output
+from asr.model.networks.parts import NetworkPart, StageInputs, run_parts
 from asr.model.networks.sized import SizedNetwork, block_parts
 from asr.model.networks.stem import STEMS, Stem
 from asr.model.runner import ReceptiveField
@@ -169,7 +169,7 @@ class Separable(SizedNetwork):
             self.output_part(),
         ]
 
-    def _apply_head(self, hidden: Tensor, num_frames: Tensor, training: bool) -> Passed:
+    def _apply_head(self, hidden: Tensor, num_frames: Tensor, training: bool) -> StageInputs:
         hidden = ops.relu(self._head(hidden, frame_mask(hidden, num_frames), training=training))
         return self._dropout(hidden, training=training), num_frames
 
@@ -184,7 +184,7 @@ class BlockSize(NamedTuple):
     dropout: float
 
 
-class Stage(BuiltByCall, keras.layers.Layer):
+class Stage(BuildOnCall, keras.layers.Layer):
     """Applies a convolution of stride 2 or a stem, then residual blocks.
 
     Args:
@@ -221,7 +221,7 @@ class Stage(BuiltByCall, keras.layers.Layer):
         ]
         self._outputs = list(outputs)
 
-    def call(self, inputs: Tensor, num_frames: Tensor, training: bool = False) -> Passed:
+    def call(self, inputs: Tensor, num_frames: Tensor, training: bool = False) -> StageInputs:
         """Map (B, T, C) and the frames of each row to (B, T', channels) and its frames.
 
         In training, the logits of outputs follow.
@@ -240,7 +240,7 @@ class Stage(BuiltByCall, keras.layers.Layer):
             parts += block_parts(block, output, f"{self.name}.")
         return parts
 
-    def _subsample(self, inputs: Tensor, num_frames: Tensor, training: bool) -> Passed:
+    def _subsample(self, inputs: Tensor, num_frames: Tensor, training: bool) -> StageInputs:
         side = DOWN_KERNEL // 2
         odd = ops.shape(inputs)[1] % 2
         padded = ops.pad(inputs, [[0, 0], [side, side - 1 + odd], [0, 0]])
@@ -251,12 +251,12 @@ class Stage(BuiltByCall, keras.layers.Layer):
         return ops.relu(self._norm(hidden * mask, mask, training=training)), num_frames
 
 
-def _apply_stem(stem: Stem, inputs: Tensor, num_frames: Tensor, training: bool) -> Passed:
+def _apply_stem(stem: Stem, inputs: Tensor, num_frames: Tensor, training: bool) -> StageInputs:
     hidden, num_frames = stem(inputs, num_frames, training=training)
     return hidden, num_frames
 
 
-class Block(BuiltByCall, keras.layers.Layer):
+class Block(BuildOnCall, keras.layers.Layer):
     """Applies separable convolutions, and in the larger sizes a gate, beside a residual path."""
 
     def __init__(self, size: BlockSize, seed: int, **kwargs: Any) -> None:
@@ -278,7 +278,7 @@ class Block(BuiltByCall, keras.layers.Layer):
         return self._dropout(ops.relu(inputs + hidden), training=training)
 
 
-class SeparableConvolution(BuiltByCall, keras.layers.Layer):
+class SeparableConvolution(BuildOnCall, keras.layers.Layer):
     """Applies a filter over time to each channel, mixes channels, and normalises."""
 
     def __init__(self, channels: int, kernel: int, seed: int, **kwargs: Any) -> None:

@@ -17,7 +17,7 @@ from asr.base.vocabulary import Vocabulary
 from asr.model.networks.intermediate import NAME, IntermediateOutput, blocks_with_output
 from asr.model.networks.layers import frame_mask, half_rounded_up
 from asr.model.networks.network import INTERMEDIATE_OPTIONS, Network
-from asr.model.networks.parts import NetworkPart, Passed, run_parts
+from asr.model.networks.parts import NetworkPart, StageInputs, run_parts
 
 
 class SizedNetwork(Network):
@@ -151,10 +151,12 @@ def block_parts(
     return parts
 
 
-def _apply(block: keras.layers.Layer, hidden: Tensor, num_frames: Tensor, training: bool) -> Passed:
+def _apply(block: keras.layers.Layer, hidden: Tensor, num_frames: Tensor, training: bool) -> StageInputs:
     return block(hidden, frame_mask(hidden, num_frames), training=training), num_frames
 
 
-def _apply_output(output: IntermediateOutput, hidden: Tensor, num_frames: Tensor, training: bool) -> Passed:
+def _apply_output(
+    output: IntermediateOutput, hidden: Tensor, num_frames: Tensor, training: bool
+) -> StageInputs:
     hidden, logits = output(hidden, frame_mask(hidden, num_frames), num_frames, training=training)
     return (hidden, num_frames, *logits)

@@ -16,7 +16,7 @@ from keras import ops
 
 from asr.base.types import Tensor
 from asr.model.networks.layers import (
-    BuiltByCall,
+    BuildOnCall,
     MaskedBatchNorm,
     flatten_bands,
     frame_mask,
@@ -56,7 +56,7 @@ STEMS = {
 """The kinds of stems, by `model.stem`."""
 
 
-class Stem(BuiltByCall, keras.layers.Layer):
+class Stem(BuildOnCall, keras.layers.Layer):
     """Maps features to a half or a quarter of their frames.
 
     Args:

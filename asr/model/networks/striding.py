@@ -14,7 +14,7 @@ from keras import ops
 
 from asr.base.types import Tensor
 from asr.model.networks.layers import (
-    BuiltByCall,
+    BuildOnCall,
     flatten_bands,
     frame_mask,
     half_rounded_up,
@@ -26,7 +26,7 @@ REACH = 2**NUM_HALVINGS - 1  # frames of features to each side
 KERNEL = 3
 
 
-class Striding(BuiltByCall, keras.layers.Layer):
+class Striding(BuildOnCall, keras.layers.Layer):
     """Maps features to an eighth of their frames.
 
     Args:

@@ -72,14 +72,14 @@ class AccessMiddleware:
             await self._app(scope, receive, send)
             return
         self._num_open += 1
-        answer = _Answer(send)
+        answer = _GateAnswer(send)
         try:
             await self._guarded(scope, receive, answer)
         finally:
             self._num_open -= 1
             self._report(scope, answer)
 
-    async def _guarded(self, scope: Scope, receive: Receive, answer: _Answer) -> None:
+    async def _guarded(self, scope: Scope, receive: Receive, answer: _GateAnswer) -> None:
         try:
             self._check(scope)
             if scope["type"] == "websocket":
@@ -95,7 +95,9 @@ class AccessMiddleware:
             )
             await self._refuse(scope, receive, answer, unavailable("timeout", late))
 
-    async def _refuse(self, scope: Scope, receive: Receive, answer: _Answer, refusal: RefusalError) -> None:
+    async def _refuse(
+        self, scope: Scope, receive: Receive, answer: _GateAnswer, refusal: RefusalError
+    ) -> None:
         if answer.status:
             return  # it has begun; what is missing shows the client that it is cut
         if scope["type"] == "websocket":
@@ -137,7 +139,7 @@ class AccessMiddleware:
         sent = sent_token(scope).encode()
         return any(hmac.compare_digest(sent, token) for token in self._tokens)
 
-    def _report(self, scope: Scope, answer: _Answer) -> None:
+    def _report(self, scope: Scope, answer: _GateAnswer) -> None:
         seconds = time.monotonic() - answer.began_s
         route = getattr(scope.get("route"), "path", "other")
         self._metrics.answered(route, answer.status, seconds)
@@ -190,7 +192,7 @@ def _token_of_protocols(headers: Headers) -> str:
         return ""
 
 
-class _Answer:
+class _GateAnswer:
     """Sends an answer and remembers its status; 0 while there is none, 101 for a WebSocket."""
 
     def __init__(self, send: Send) -> None:

@@ -13,13 +13,14 @@ from asr.server.requests.limits import MAX_CHANNELS
 from asr.server.requests.request_errors import invalid, too_large
 
 BLOCK_S = 30.0
+FIELD = "file"  # of a form, in all protocols that have one
 
 
 class _Received(io.BytesIO):
-    name = "file"  # in error messages
+    name = FIELD  # in error messages
 
 
-def received_waveform(data: bytes, max_audio_s: float, param: str = "file") -> Waveform:
+def received_waveform(data: bytes, max_audio_s: float) -> Waveform:
     """Decode a recording of any container, rate and number of channels, as `asr.audio.recording.read_audio`.
 
     What is longer than it declares is decoded no further than the limit.
@@ -27,7 +28,6 @@ def received_waveform(data: bytes, max_audio_s: float, param: str = "file") -> W
     Args:
         data: the contents of an audio file.
         max_audio_s: longest recording.
-        param: name of the field that held it.
 
     Returns:
         (S,) int16 samples at 16 kHz.
@@ -38,15 +38,15 @@ def received_waveform(data: bytes, max_audio_s: float, param: str = "file") -> W
     try:
         header = audio_header(_Received(data))
         if header.num_channels > MAX_CHANNELS:
-            raise invalid(f"expected at most {MAX_CHANNELS} channels, received {header.num_channels}", param)
-        refuse_too_long(header.duration_s, max_audio_s, param)
+            raise invalid(f"expected at most {MAX_CHANNELS} channels, received {header.num_channels}", FIELD)
+        refuse_too_long(header.duration_s, max_audio_s, FIELD)
         blocks, num_samples = [], 0
         for block in audio_blocks(_Received(data), BLOCK_S):
             blocks.append(block)
             num_samples += len(block)
-            refuse_too_long(num_samples / SAMPLE_RATE_HZ, max_audio_s, param)
+            refuse_too_long(num_samples / SAMPLE_RATE_HZ, max_audio_s, FIELD)
     except UserError as error:
-        raise invalid(str(error), param, code="invalid_audio") from None
+        raise invalid(str(error), FIELD, code="invalid_audio") from None
     return np.concatenate(blocks)
 
 

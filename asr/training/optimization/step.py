@@ -13,7 +13,7 @@ from asr.base.types import Tensor, TrainingBatch
 from asr.ctc.greedy import BestPath
 from asr.model.acoustic_model import AcousticModel
 from asr.model.tensorflow_runner import BATCH_SIGNATURE
-from asr.training.optimization.objective import make_objective
+from asr.training.optimization.objective import Objective
 from asr.training.optimization.optimizer import loss_scale_of
 from multigpu.engine import Engine
 
@@ -34,9 +34,7 @@ def make_step(
     model: AcousticModel,
     optimizer: Any,
     config: TrainConfig,
-    warmup_steps: int = 0,
-    flat_steps: int = 0,
-    phone_ids: Sequence[Sequence[int]] = (),
+    objective: Objective,
 ) -> Step:
     """Return a compiled step of an engine: (this process's rows, number of all processes' rows) -> result.
 
@@ -45,9 +43,7 @@ def make_step(
         model: what the engine's `place` returned.
         optimizer: built for the model.
         config: of the run; its batches are weighted unless `label_weight` is 1.
-        warmup_steps: number of steps of the warm-up.
-        flat_steps: number of steps of the flat start.
-        phone_ids: see `make_objective`.
+        objective: what `make_objective` returned for this configuration and optimizer.
     """
 
     def clipped(gradients: list[Tensor]) -> tuple[list[Tensor], Tensor]:
@@ -56,7 +52,6 @@ def make_step(
         kept, norm = clip(gradients, config.clip_norm * scale)
         return kept, norm / scale
 
-    objective = make_objective(config, optimizer, warmup_steps, flat_steps, phone_ids)
     signature = [*BATCH_SIGNATURE, *[tf.TensorSpec((None,), tf.float32)] * (config.label_weight != 1.0)]
     compiled = engine.train_step(model, optimizer, objective, clipped, signature, config.accumulate)
 

@@ -36,7 +36,7 @@ from data_pipeline.corpora.clip_lists import (
 from data_pipeline.corpora.forms import json_lines, table
 from data_pipeline.corpora.forms.folder_files import Found, find_files, is_below, key_of
 from data_pipeline.corpora.forms.named_by_text import NameRead, read_names
-from data_pipeline.corpora.forms.transcripts import Transcript, read_transcript
+from data_pipeline.corpora.forms.transcripts import WrittenTranscript, read_transcript
 from data_pipeline.corpora.matching import NO_AUDIO, NO_TRANSCRIPT
 from data_pipeline.types import Corpus, CorpusReading, LeftOut, Recording
 
@@ -127,7 +127,7 @@ def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) 
 
 def _read_beside(found: Found, on_progress: OnProgress) -> Texts:
     texts = Texts([], [], [])
-    tiers: dict[str, list[tuple[Path, Transcript]]] = {}
+    tiers: dict[str, list[tuple[Path, WrittenTranscript]]] = {}
     for key in reported(list(found.transcripts), "reading transcripts", "files", on_progress):
         used = ""
         for path in found.transcripts[key]:
@@ -146,7 +146,7 @@ def _read_beside(found: Found, on_progress: OnProgress) -> Texts:
     return texts
 
 
-def _tier_note(name: str, read_here: Sequence[tuple[Path, Transcript]]) -> str:
+def _tier_note(name: str, read_here: Sequence[tuple[Path, WrittenTranscript]]) -> str:
     others = dict.fromkeys(other for _, transcript in read_here for other in transcript.other_tiers)
     unread = f"; not read: {listed(list(others), NUM_SHOWN)}" if others else ""
     files = counted(len(read_here), "TextGrid")

@@ -123,7 +123,7 @@ class Column(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Table:
+class FieldTable:
     """A table as rows of fields.
 
     Attributes:
@@ -220,7 +220,7 @@ def texts_of(path: Path) -> list[tuple[str, str, tuple[str, ...]]]:
     return found
 
 
-def _tables(path: Path, needed: Sequence[str] = ("audio",)) -> list[Table]:
+def _tables(path: Path, needed: Sequence[str] = ("audio",)) -> list[FieldTable]:
     """Return the table of a text file, or those of a workbook's sheets; none of an empty one."""
     if path.suffix.lower() not in WORKBOOK_SUFFIXES:
         return [_text_table(path, needed)]
@@ -229,11 +229,11 @@ def _tables(path: Path, needed: Sequence[str] = ("audio",)) -> list[Table]:
         at = next((at for at, (_, row) in enumerate(rows[:HEADER_ROWS]) if _columns(row, needed)), 0)
         for _, names in rows[at : at + 1]:
             below = [(f"{path}:{sheet}!{number}", row) for number, row in rows[at + 1 :]]
-            tables.append(Table(path, names, _columns(names, needed), below))
+            tables.append(FieldTable(path, names, _columns(names, needed), below))
     return tables
 
 
-def _text_table(path: Path, needed: Sequence[str]) -> Table:
+def _text_table(path: Path, needed: Sequence[str]) -> FieldTable:
     lines = raw_lines(path, "table")
     line = next(lines, (0, ""))[1]
     headers = [(fields, delimiter) for delimiter in DELIMITERS if (fields := _fields(line, delimiter))]
@@ -246,7 +246,7 @@ def _text_table(path: Path, needed: Sequence[str]) -> Table:
             where = f"{path}:{number}"
             yield where, _fields(line, delimiter) or LeftOut(where, "quotation mark not closed on its line")
 
-    return Table(path, names, _columns(names, needed), rows(), delimiter)
+    return FieldTable(path, names, _columns(names, needed), rows(), delimiter)
 
 
 def _columns(names: Sequence[str], needed: Sequence[str]) -> dict[str, Column]:
@@ -321,7 +321,7 @@ def _is_whole_file(recording: Recording) -> bool:
     return not recording.begin_s and recording.end_s is None
 
 
-def _rows(table: Table) -> Iterator[tuple[ListedClip | LeftOut, str]]:
+def _rows(table: FieldTable) -> Iterator[tuple[ListedClip | LeftOut, str]]:
     """Yield each row as an entry, or why it is left out, with the split in its column ("" if none)."""
     num_columns = len(table.names)
     for where, fields in table.rows:

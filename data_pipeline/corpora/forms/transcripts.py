@@ -40,7 +40,7 @@ REMEDY = "repair it, or delete it and write the text into a .txt"
 
 
 @dataclass(frozen=True)
-class Transcript:
+class WrittenTranscript:
     """What a file says about the recording beside it.
 
     Attributes:
@@ -54,7 +54,7 @@ class Transcript:
     other_tiers: tuple[str, ...] = ()
 
 
-def read_transcript(path: Path, audio: Path) -> Transcript | LeftOut:
+def read_transcript(path: Path, audio: Path) -> WrittenTranscript | LeftOut:
     """Return what a transcript says about the recording beside it, or why it cannot be used.
 
     The text is all lines of a .txt or .lab, and the first line of a .trn. Subtitles, lyrics and TextGrids are
@@ -79,12 +79,12 @@ def read_transcript(path: Path, audio: Path) -> Transcript | LeftOut:
     if all(TIMED.fullmatch(line) for line in lines):
         return LeftOut(str(path), "transcript of timed phones, not words", "write the text into a .txt")
     text = plain_spaces(lines[0] if path.suffix.lower() == ONE_LINE else " ".join(lines))
-    return Transcript([Recording("", str(audio), text)])
+    return WrittenTranscript([Recording("", str(audio), text)])
 
 
 def _of_intervals(
     intervals: list[Interval], path: Path, audio: Path, tier: str = "", others: tuple[str, ...] = ()
-) -> Transcript | LeftOut:
+) -> WrittenTranscript | LeftOut:
     recordings = [
         Recording(
             "",
@@ -96,10 +96,10 @@ def _of_intervals(
         )
         for interval in intervals
     ]
-    return Transcript(recordings, tier, others) if recordings else LeftOut(str(path), EMPTY, REMEDY)
+    return WrittenTranscript(recordings, tier, others) if recordings else LeftOut(str(path), EMPTY, REMEDY)
 
 
-def _of_tiers(tiers: list[Tier], path: Path, audio: Path) -> Transcript | LeftOut:
+def _of_tiers(tiers: list[Tier], path: Path, audio: Path) -> WrittenTranscript | LeftOut:
     labelled = [tier for tier in tiers if tier.intervals]
     if not labelled:
         return LeftOut(str(path), EMPTY, "no tier of intervals has a label")

@@ -32,7 +32,7 @@ EXPECTED = "tab-separated client_id, path, sentence, ..."
 LAYOUT = "<version>/<language>/{train,dev,test}.tsv and clips/*.mp3"
 
 
-class Columns(NamedTuple):
+class ColumnPositions(NamedTuple):
     """The positions of a table's columns."""
 
     num_columns: int
@@ -89,12 +89,12 @@ def _read_table(path: Path, split: str) -> Listing:
         raise UserError(
             f"{path}:1: no column {' or '.join(missing)}; expected {EXPECTED}; found {', '.join(names)}"
         )
-    columns = Columns(len(names), *(names.index(column) for column in COLUMNS))
+    columns = ColumnPositions(len(names), *(names.index(column) for column in COLUMNS))
     entries, left_out = partition(_entry(f"{path}:{number}", line, columns) for number, line in lines)
     return Listing(path, split, EXPECTED, entries, left_out)
 
 
-def _entry(where: str, line: str, columns: Columns) -> ListedClip | LeftOut:
+def _entry(where: str, line: str, columns: ColumnPositions) -> ListedClip | LeftOut:
     fields = line.split("\t")
     detail = f"expected {columns.num_columns}, found {len(fields)}"
     if len(fields) > columns.num_columns:

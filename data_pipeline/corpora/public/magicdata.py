@@ -17,7 +17,7 @@ from pathlib import Path
 
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.layout import corpus_folder, files_below, plain_spaces, text_lines
-from data_pipeline.corpora.matching import Clip, TextLine, match, require_recordings
+from data_pipeline.corpora.matching import ClipFile, TextLine, match, require_recordings
 from data_pipeline.types import SPLITS, Archive, Corpus, CorpusReading, LeftOut
 
 TABLE = "TRANS.txt"
@@ -35,14 +35,14 @@ def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) 
     """
     tables = [f"{split}/{TABLE}" for split in SPLITS]
     folder = corpus_folder(source, tables, LAYOUT, at_least=1)
-    clips: list[Clip] = []
+    clips: list[ClipFile] = []
     lines: list[TextLine] = []
     left_out: list[LeftOut] = []
     for split, table in zip(SPLITS, tables, strict=True):
         if not (folder / table).exists():
             left_out.append(LeftOut(str(folder / split), "missing split, or split without TRANS.txt"))
             continue
-        clips += [Clip(path, split, path.parent.name) for path in files_below(folder / split, (".wav",))]
+        clips += [ClipFile(path, split, path.parent.name) for path in files_below(folder / split, (".wav",))]
         lines += _lines(folder / table)
     broken = [clip for clip in clips if clip.path.stem in KNOWN_BROKEN]
     left_out += [LeftOut(str(clip.path), "known to be damaged") for clip in broken]

@@ -16,7 +16,7 @@ from typing import Any
 from asr.base.errors import UserError
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora.layout import corpus_folder, files_below, plain_spaces, text_lines
-from data_pipeline.corpora.matching import Clip, TextLine, match, require_recordings
+from data_pipeline.corpora.matching import ClipFile, TextLine, match, require_recordings
 from data_pipeline.manifests.left_out import partition
 from data_pipeline.types import Archive, Corpus, CorpusReading, LeftOut
 
@@ -31,7 +31,7 @@ def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) 
         UserError: the folder does not hold the corpus, or its transcripts are not a JSON list.
     """
     folder = corpus_folder(source, ("audio_files", TABLE), LAYOUT)
-    clips = (Clip(path) for path in files_below(folder / "audio_files", (".wav",)))
+    clips = (ClipFile(path) for path in files_below(folder / "audio_files", (".wav",)))
     return require_recordings(match(clips, *partition(_lines(folder / TABLE))), source, LAYOUT)
 
 

@@ -14,7 +14,13 @@ from pathlib import Path
 from asr.base.errors import UserError
 from asr.base.work import OnProgress, ignore_progress, reported
 from data_pipeline.corpora.layout import files_below, plain_spaces, text_lines
-from data_pipeline.corpora.matching import UNREADABLE_TRANSCRIPT, Clip, TextLine, match, require_recordings
+from data_pipeline.corpora.matching import (
+    UNREADABLE_TRANSCRIPT,
+    ClipFile,
+    TextLine,
+    match,
+    require_recordings,
+)
 from data_pipeline.manifests.left_out import partition
 from data_pipeline.types import Archive, Corpus, CorpusReading, LeftOut
 
@@ -30,7 +36,7 @@ def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) 
         UserError: no recording has a text.
     """
     folder = source / FOLDER if (source / FOLDER).is_dir() else source
-    clips: list[Clip] = []
+    clips: list[ClipFile] = []
     texts: list[Path] = []
     left_out: list[LeftOut] = []
     for path in files_below(folder, (".wav", ".txt")):
@@ -38,7 +44,7 @@ def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) 
         if path.suffix.lower() == ".txt":
             texts += [path] if name else []  # a README is not a transcript
         elif name:
-            clips.append(Clip(path, speaker=name[1]))
+            clips.append(ClipFile(path, speaker=name[1]))
         else:
             left_out.append(LeftOut(str(path), "file name not of this corpus"))
     lines = partition(map(_line, reported(texts, "reading transcripts", "files", on_progress)))

@@ -40,7 +40,7 @@ def spoken_tones(text: str, syllables: Sequence[str], fixed: Collection[int] = (
     Args:
         text: simplified hanzi; a line end is a pause, and other white space separates words.
         syllables: one for each hanzi, with the tones of the dictionary.
-        fixed: places of syllables that stay as they are.
+        fixed: indices of syllables that stay as they are.
     """
     import rjieba
 
@@ -49,19 +49,19 @@ def spoken_tones(text: str, syllables: Sequence[str], fixed: Collection[int] = (
         words = [word for part in phrase.split() for word in rjieba.cut(part, False)]
         end = len(spoken) + sum(map(len, words))
         spoken += _in_phrase(words, list(syllables[len(spoken) : end]))
-    return [syllables[place] if place in fixed else syllable for place, syllable in enumerate(spoken)]
+    return [syllables[index] if index in fixed else syllable for index, syllable in enumerate(spoken)]
 
 
 def _in_phrase(words: Sequence[str], syllables: list[str]) -> list[str]:
     text = "".join(words)
     kept = {match.start() for match in KEEPS_TONE.finditer(text)}
-    for place, (char, following) in enumerate(zip(text[:-1], syllables[1:], strict=True)):
+    for index, (char, following) in enumerate(zip(text[:-1], syllables[1:], strict=True)):
         is_before_fourth = following[-1] == "4"
-        if char == "不" and syllables[place] == "bu4" and is_before_fourth:
-            syllables[place] = CHANGED_BU
-        elif char == "一" and syllables[place] == "yi1" and place not in kept:
-            is_before_fourth |= text[place + 1] in FOURTH_IN_DICTIONARY
-            syllables[place] = CHANGED_YI if is_before_fourth else "yi4"
+        if char == "不" and syllables[index] == "bu4" and is_before_fourth:
+            syllables[index] = CHANGED_BU
+        elif char == "一" and syllables[index] == "yi1" and index not in kept:
+            is_before_fourth |= text[index + 1] in FOURTH_IN_DICTIONARY
+            syllables[index] = CHANGED_YI if is_before_fourth else "yi4"
     _change_third_tones(words, syllables)
     return syllables
 
@@ -71,12 +71,12 @@ def _change_third_tones(words: Sequence[str], syllables: list[str]) -> None:
     ends = []
     for word in words:
         inside = range(begin, begin + len(word) - 1)
-        for place in reversed(inside) if _is_one_and_two(word) else inside:
-            _raise(syllables, place)
+        for index in reversed(inside) if _is_one_and_two(word) else inside:
+            _raise(syllables, index)
         begin += len(word)
         ends.append(begin - 1)
-    for place in reversed(ends[:-1]):
-        _raise(syllables, place)
+    for index in reversed(ends[:-1]):
+        _raise(syllables, index)
 
 
 @functools.cache
@@ -87,7 +87,7 @@ def _is_one_and_two(word: str) -> bool:
     return len(word) == 3 and len(rjieba.cut(word[1:], False)) == 1 < len(rjieba.cut(word[:2], False))
 
 
-def _raise(syllables: list[str], place: int) -> None:
+def _raise(syllables: list[str], index: int) -> None:
     """Turn a third tone before another into a second tone."""
-    if syllables[place][-1] == syllables[place + 1][-1] == "3":
-        syllables[place] = f"{syllables[place][:-1]}2"
+    if syllables[index][-1] == syllables[index + 1][-1] == "3":
+        syllables[index] = f"{syllables[index][:-1]}2"

@@ -78,7 +78,7 @@ def test_outputs_in_the_middle_are_trained_by_phones(clips, tmp_path):
     )
     trainer = make_trainer(config, clips[:4], tmp_path / "run")
     objective = make_objective(config.train, trainer.optimizer, phone_ids=trainer.vocabulary.phone_ids())
-    _, batches = trainer.train_data.epoch(0, 1, trainer.model.fits, ONE_DEVICE.own_rows)
+    _, batches = trainer.train_data.epoch(0, 1, trainer.model.fits, ONE_DEVICE.local_rows)
     batch = next(batches)
     expected, _ = objective(trainer.model, *batch)
     np.testing.assert_allclose(trainer.train_step(batch, len(batch.num_labels)).loss, expected, rtol=1e-5)

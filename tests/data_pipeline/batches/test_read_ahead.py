@@ -8,7 +8,7 @@ from helpers.object_storage import object_storage
 from asr.audio.recording import piece_of_file
 from asr.base.errors import UserError
 from data_pipeline.batches import read_ahead
-from data_pipeline.batches.read_ahead import GAP_BYTES, LARGEST_BYTES, Piece, ReadAhead, near_each_other
+from data_pipeline.batches.read_ahead import GAP_BYTES, LARGEST_BYTES, FilePart, ReadAhead, near_each_other
 
 NUM_RECORDINGS, SIZE = 40, 1000
 
@@ -141,7 +141,7 @@ def test_nothing_is_fetched_after_the_end(pack):
 
 def test_pieces_near_each_other_come_in_one_request_of_bounded_size():
     def piece(begin, size, file="a"):
-        return Piece("", file, begin, begin + size)
+        return FilePart("", file, begin, begin + size)
 
     far, near = GAP_BYTES + 1, GAP_BYTES
     pieces = [piece(0, 10), piece(10 + near, 10), piece(20 + near + far, 10), piece(0, 10, "b")]
@@ -149,7 +149,7 @@ def test_pieces_near_each_other_come_in_one_request_of_bounded_size():
     adjacent = [piece(begin, GAP_BYTES) for begin in range(0, 3 * LARGEST_BYTES, GAP_BYTES)]
     sizes = [group[-1].end - group[0].begin for group in near_each_other(adjacent)]
     assert sizes == [LARGEST_BYTES] * 3
-    whole = [Piece.of("s3://b/a.wav"), Piece.of("s3://b/b.wav")]
+    whole = [FilePart.of("s3://b/a.wav"), FilePart.of("s3://b/b.wav")]
     assert list(near_each_other(whole)) == [[one] for one in whole]
     overlapping = [piece(0, 100), piece(10, 10), piece(90, 30)]
     assert list(itertools.chain(*near_each_other(overlapping))) == overlapping

@@ -2,11 +2,11 @@ from collections import Counter
 
 import pytest
 
-from data_pipeline.collection.prompt_order import Candidate, letters_and_pairs, teaching_order, use_of
+from data_pipeline.collection.prompt_order import CandidateText, letters_and_pairs, teaching_order, use_of
 
 
 def candidates(*rows):
-    return [Candidate(Counter(features.split()), duration_s) for features, duration_s in rows]
+    return [CandidateText(Counter(features.split()), duration_s) for features, duration_s in rows]
 
 
 def test_the_next_text_adds_most_per_second():

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from data_pipeline.doctor.contents import GrowingFindings, read_contents
-from data_pipeline.doctor.findings import KINDS, Finding, Source, about
+from data_pipeline.doctor.findings import KINDS, CheckedManifest, Finding, about
 from data_pipeline.manifests.manifest import read_manifest
 
 MAX_BYTES = 900  # of memory for an utterance with a finding, lines not compressed; 1,300 as objects
@@ -27,7 +27,7 @@ def contents(tmp_path):
             lines[7:7] = ["", "broken", "[]"]
         (tmp_path / f"{split}.jsonl").write_text("\n".join(lines), encoding="utf-8")
     names = ("train", "test", "dev")
-    return read_contents([Source(tmp_path / f"{name}.jsonl", name) for name in names])
+    return read_contents([CheckedManifest(tmp_path / f"{name}.jsonl", name) for name in names])
 
 
 def test_entries_are_the_readable_lines_of_all_manifests(contents):

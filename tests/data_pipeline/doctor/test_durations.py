@@ -11,11 +11,11 @@ import pytest
 from asr.audio.recording import audio_header
 from asr.base.text.hanzi_text import hanzi_in
 from asr.base.types import Utterance
-from data_pipeline.doctor.findings import ManifestLine, Source
+from data_pipeline.doctor.findings import CheckedManifest, ManifestLine
 from data_pipeline.doctor.label_checks import rate_findings
 
 SHARED = Path(__file__).resolve().parents[3] / ".." / "shared" / "data"
-SOURCE = Source(Path("train.jsonl"), "train")
+SOURCE = CheckedManifest(Path("train.jsonl"), "train")
 SPOILED = 20
 
 

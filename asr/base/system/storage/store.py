@@ -84,7 +84,7 @@ def open_stored(address: str) -> BinaryIO:
             cache_type="background",
             cache_options={"maxblocks": MAX_BLOCKS},
         )
-    return io.BufferedReader(_Checked(file, address), BUFFER_BYTES)
+    return io.BufferedReader(_CheckedFile(file, address), BUFFER_BYTES)
 
 
 def read_range(address: str, begin: int, num_bytes: int) -> bytes:
@@ -237,7 +237,7 @@ class _OpenedFiles:
 _opened = _OpenedFiles()
 
 
-class _Checked(io.RawIOBase):
+class _CheckedFile(io.RawIOBase):
     """A file of fsspec that raises UserErrors."""
 
     def __init__(self, file: Any, address: str) -> None:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from asr.base.text.wording import counted
 
 if TYPE_CHECKING:
-    from asr.evaluation.averaging import AveragedRun
+    from asr.evaluation.averaged_run import AveragedRun
 
 DESCRIPTION = (
     "Average the weights of the epochs with the lowest dev error, and write them as a new run directory, "
@@ -38,7 +38,7 @@ def add_average_arguments(parser: argparse.ArgumentParser) -> None:
 def average_command(arguments: argparse.Namespace) -> int:
     """Average checkpoints, evaluate the average on dev, and return the exit status."""
     from asr.cli.progress_bars import ProgressBars
-    from asr.evaluation.averaging import average_run
+    from asr.evaluation.averaged_run import average_run
 
     with ProgressBars() as bars:
         averaged = average_run(arguments.run, arguments.best, arguments.out, on_progress=bars)

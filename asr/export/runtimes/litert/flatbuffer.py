@@ -183,7 +183,7 @@ def drop_unused_buffers(model: Any) -> None:
         if data is None or not len(data):
             holder.buffer = NO_DATA
     used = sorted({NO_DATA, *(holder.buffer for holder in holders)})
-    places = {buffer: place for place, buffer in enumerate(used)}
+    indices = {buffer: index for index, buffer in enumerate(used)}
     for holder in holders:
-        holder.buffer = places[holder.buffer]
+        holder.buffer = indices[holder.buffer]
     model.buffers = [model.buffers[buffer] for buffer in used]

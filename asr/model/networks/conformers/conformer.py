@@ -17,7 +17,7 @@ from asr.base.types import Tensor
 from asr.model.networks.conformers.chunks import make_chunks
 from asr.model.networks.conformers.conformer_block import KERNEL, MODULES, ConformerBlock, ConformerBlockSize
 from asr.model.networks.layers import make_output
-from asr.model.networks.parts import NetworkPart, Passed
+from asr.model.networks.parts import NetworkPart, StageInputs
 from asr.model.networks.sized import SizedNetwork, block_parts
 from asr.model.networks.striding import NUM_HALVINGS, REACH, Striding
 from asr.model.runner import ReceptiveField
@@ -107,6 +107,6 @@ class Conformer(SizedNetwork):
         )
         return [NetworkPart("subsampling", [self._subsampling], self._subsample), *blocks, self.output_part()]
 
-    def _subsample(self, features: Tensor, num_frames: Tensor, training: bool) -> Passed:
+    def _subsample(self, features: Tensor, num_frames: Tensor, training: bool) -> StageInputs:
         hidden, num_frames = self._subsampling(features, num_frames)
         return hidden, num_frames

@@ -16,7 +16,7 @@ from asr.base.types import Tensor
 from asr.model.networks.conformers.attention import attend_to_clip_or_chunks, rotated
 from asr.model.networks.conformers.chunks import Chunks, either, in_chunks, joined
 from asr.model.networks.depthwise import DepthwiseConv1D
-from asr.model.networks.layers import BuiltByCall
+from asr.model.networks.layers import BuildOnCall
 
 
 class ConformerBlockSize(NamedTuple):
@@ -54,7 +54,7 @@ def dense(units: int, seed: int, name: str, share: float = 1.0) -> keras.layers.
     return keras.layers.Dense(units, kernel_initializer=initializer, name=name)
 
 
-class ConformerBlock(BuiltByCall, keras.layers.Layer):
+class ConformerBlock(BuildOnCall, keras.layers.Layer):
     """Adds to frames what feed-forwards, attention and convolution make of them, and normalises them.
 
     Args:
@@ -95,7 +95,7 @@ class ConformerBlock(BuiltByCall, keras.layers.Layer):
         return keras.random.uniform((), seed=self._draws) < WHOLE_SHARE
 
 
-class FeedForward(BuiltByCall, keras.layers.Layer):
+class FeedForward(BuildOnCall, keras.layers.Layer):
     """Applies two dense layers with Swish between them to each frame."""
 
     def __init__(self, size: ConformerBlockSize, seed: int, **kwargs: Any) -> None:
@@ -112,7 +112,7 @@ class FeedForward(BuiltByCall, keras.layers.Layer):
         return self._dropout(hidden, training=training)
 
 
-class SelfAttention(BuiltByCall, keras.layers.Layer):
+class SelfAttention(BuildOnCall, keras.layers.Layer):
     """Attends from each frame to the frames of its clip, or to chunks of it, by several heads."""
 
     def __init__(self, size: ConformerBlockSize, seed: int, **kwargs: Any) -> None:
@@ -135,7 +135,7 @@ class SelfAttention(BuiltByCall, keras.layers.Layer):
         return self._dropout(mixed, training=training)
 
 
-class ConvolutionModule(BuiltByCall, keras.layers.Layer):
+class ConvolutionModule(BuildOnCall, keras.layers.Layer):
     """Filters each channel over neighbouring frames, between two dense layers, the first of them gated."""
 
     def __init__(self, size: ConformerBlockSize, seed: int, **kwargs: Any) -> None:

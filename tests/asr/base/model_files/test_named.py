@@ -14,6 +14,7 @@ from asr.base.config import load_config
 from asr.base.errors import UserError
 from asr.base.model_files import named
 from asr.base.model_files.named import default_run, has_general, is_named, named_folder
+from asr.base.system.storage.refusals import StorageError
 from asr.runs.run import Run
 
 WEIGHTS = weights_of(kernel=np.arange(60_000, dtype=np.float32))
@@ -213,3 +214,9 @@ def test_only_what_is_there_or_an_address_is_taken_for_a_run(tmp_path, monkeypat
     assert not is_named("a.wav")
     assert not is_named("missing.polyphone")
     assert not is_named(".")
+
+
+def test_error_about_the_storage_of_a_recording_names_the_recording(monkeypatch):
+    monkeypatch.setitem(sys.modules, "fsspec", None)
+    with pytest.raises(StorageError, match=r"^s3://without-packages/a.wav: .*polyphone\[cloud\]"):
+        is_named("s3://without-packages/a.wav")

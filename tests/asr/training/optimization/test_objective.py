@@ -221,7 +221,8 @@ class Steps:
             placed = engine.place(self.model, self.model.sample(2, 1.0))
             optimizer = make_optimizer(train, 10)
             optimizer.build(self.model.trainable_variables)
-        step = make_step(engine, placed, optimizer, train, warmup_steps, flat_steps)
+        objective = make_objective(train, optimizer, warmup_steps, flat_steps)
+        step = make_step(engine, placed, optimizer, train, objective)
         results = [step(type(batch)(*map(tf.constant, batch)), 4) for _ in range(4)]
         assert all(result.path.frame_ids.shape[0] == 4 for result in results)
         self.losses = [float(result.loss) for result in results]

@@ -13,6 +13,7 @@ from asr.base.types import Batch
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
 from asr.model.tensorflow_runner import BATCH_SIGNATURE
+from asr.training.optimization.objective import make_objective
 from asr.training.optimization.optimizer import make_optimizer
 from asr.training.optimization.step import clip, make_step
 from multigpu.engines import make_engine
@@ -64,7 +65,8 @@ def test_every_operation_of_the_step_has_a_gpu_kernel(family):
         optimizer = make_optimizer(config.train, 10)
         optimizer.build(model.trainable_variables)
     phone_ids = VOCABULARY.phone_ids() if family in SIZED_NETWORKS else ()
-    step = make_step(engine, model, optimizer, config.train, warmup_steps=1, phone_ids=phone_ids)
+    objective = make_objective(config.train, optimizer, warmup_steps=1, phone_ids=phone_ids)
+    step = make_step(engine, model, optimizer, config.train, objective)
     traced = tf.function(lambda *batch: step(Batch(*batch), 2), autograph=False)
     kinds = set(kinds_of_operations(traced.get_concrete_function(*BATCH_SIGNATURE).graph))
     assert {"MatMul", "DepthwiseConv2dNative" if family in SIZED_NETWORKS else "Conv2D"} <= kinds
