@@ -111,6 +111,15 @@ def clip_config(separable_config: Path) -> Path:
     return path
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _frozen_heap() -> None:
+    """Spare searches for garbage what the earlier modules made and keep: Keras starts one for each layer that
+    it quantizes, TensorFlow one for each export, and among all those objects each would take seconds.
+    """
+    gc.collect()
+    gc.freeze()
+
+
 @pytest.fixture(scope="session", autouse=True)
 def _tiny_network() -> None:
     """Register the tiny network after the collection, so that tests of every network do not include it."""

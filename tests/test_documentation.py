@@ -97,12 +97,17 @@ NOT_RUN = {
     "python -m multigpu.examples": "needs devices of its own; tests/multigpu/test_examples.py does this",
     "for i in 0 1": "needs two GPUs; tests/end_to_end/test_train_on_devices.py trains in two processes",
 }
-# what is different here: fewer epochs, and three simulated devices that are there from the start
+# what is different here: fewer epochs, a smaller network, and three devices that are simulated from the start
 SUBSTITUTED = [
     (r"^(python train\.py(?!.*--resume).+)$(?<!train\.epochs=2)", r"\1 --set train.epochs=1"),
     (r"(--resume --set train\.epochs=)80", r"\g<1>3"),
     (r"^(python train\.py)$", r"\1 --set train.epochs=2"),
     (r"(model\.family=conformer)", r"\1 model.size=xs"),  # minutes less
+    # of the size of the demo; a run that starts from another one has the size of that one
+    (
+        r"^(python train\.py(?!.*(?:--resume|conformer|\.toml)).*|asr tune-batch .*)$",
+        r"\1 --set model.size=xs",
+    ),
     (
         r"^(python train\.py(?!.*--resume).*)$",
         r"\1 --set train.batch_s=60 --set train.tensorboard_utterances=0",

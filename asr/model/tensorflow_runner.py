@@ -71,7 +71,10 @@ class TensorFlowRunner(ModelRunner):
         def step(audio: Tensor, num_samples: Tensor, *others: Tensor) -> Any:
             return reduce(self._placed(audio, num_samples), *others)
 
-        traced: Callable[..., Any] = tf.function(self._spread(step), input_signature=tuple(signature))
+        # training does without autograph as well, which would convert every function first
+        traced: Callable[..., Any] = tf.function(
+            self._spread(step), input_signature=tuple(signature), autograph=False
+        )
         return traced
 
     @override

@@ -54,7 +54,7 @@ class MovingAverage:
 
     @functools.cached_property
     def _update(self) -> Any:
-        @tf.function(input_signature=[tf.TensorSpec((), tf.float32)])
+        @tf.function(input_signature=[tf.TensorSpec((), tf.float32)], autograph=False)
         def update(step: Tensor) -> None:
             share = 1 - tf.minimum(self.decay, (1 + step) / (10 + step))
             for average, weight in zip(self.variables, self._weights, strict=True):

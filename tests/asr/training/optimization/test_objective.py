@@ -279,11 +279,11 @@ def test_weights_multiply_the_losses_of_their_rows():
     np.testing.assert_allclose(loss, 0.7 * last + 0.3 * middle, rtol=1e-6)
 
 
-def test_weights_of_one_change_no_bit():
+def test_weights_of_one_change_no_bit(single):
     ones = WeightedBatch(*BATCH, np.ones(4, np.float32))
-    weighted, plain = Steps(batch=ones, label_weight=0.5), Steps()
-    assert weighted.losses == plain.losses
-    for ours, theirs in zip(weighted.model.weights, plain.model.weights, strict=True):
+    weighted = Steps(batch=ones, label_weight=0.5)
+    assert weighted.losses == single.losses
+    for ours, theirs in zip(weighted.model.weights, single.model.weights, strict=True):
         np.testing.assert_array_equal(ours, theirs, err_msg=ours.path)
 
 

@@ -201,8 +201,14 @@ def test_every_optimizer_trains_and_does_not_decay_biases_and_gains(optimizer):
     assert np.array_equal(ends[0.0]["kernel"], ends[0.9]["kernel"]) == (optimizer == "adam")
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", "adam", "sgd", "lion", "adafactor"])
-@pytest.mark.parametrize("precision", ["float32", "float16"])
+# what scales the loss is the same for all of them, so that two suffice for its other kind
+@pytest.mark.parametrize(
+    ("optimizer", "precision"),
+    [
+        *((optimizer, "float16") for optimizer in ("adamw", "adam", "sgd", "lion", "adafactor")),
+        *((optimizer, "float32") for optimizer in ("adamw", "adafactor")),
+    ],
+)
 def test_compiled_update_differs_by_rounding_alone(optimizer, precision):
     config = dataclasses.replace(CONFIG, optimizer=optimizer, precision=precision, weight_decay=0.1)
     ends = [trained(config, num_steps=4, compiled=compiled) for compiled in (False, True)]
