@@ -93,10 +93,10 @@ def planned(manifest: Path) -> dict[str, str]:
     assert len(data.labels) == len(utterances)
     steps.end("labels")
     for epoch, name in enumerate(("an epoch", "the next epoch")):
-        plan, _ = data.epoch(epoch, 1, model.fits)
+        plan, batches = data.epoch(epoch, 1, model.fits)
         assert sum(plan.lengths) == len(utterances)
         steps.end(f"plan of {name}, {len(plan):,} batches")
-        del plan  # as in training, where one epoch ends before the next one is planned
+        del plan, batches  # as in training, where one epoch ends before the next one is planned
     assert data.checksum
     steps.end("checksum, once per start of a training")
     return steps.rows

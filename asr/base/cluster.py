@@ -90,10 +90,14 @@ class Cluster:
         """Yield items in chunks of up to this many, a few chunks or more for each thread of the workers.
 
         A chunk costs the scheduler, a worker and this process some ten milliseconds of processor time.
+        Workers may come and go meanwhile.
         """
-        enough = len(items) // (CHUNKS_OF_A_THREAD * max(1, self._num_threads))
-        size = max(1, min(at_most, enough))
-        return (items[begin : begin + size] for begin in range(0, len(items), size))
+        begin = 0
+        while begin < len(items):
+            enough = len(items) // (CHUNKS_OF_A_THREAD * max(1, self._num_threads))
+            end = begin + max(1, min(at_most, enough))
+            yield items[begin:end]
+            begin = end
 
     def results(
         self, function: Callable[[list[Item]], Sequence[Result]], chunks: Iterable[Sequence[Item]]

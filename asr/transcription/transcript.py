@@ -17,7 +17,8 @@ from asr.base.types import Hypothesis
 
 # A CTC model emits a token within it, but not its end: that is the next token's beginning, or at most this.
 MAX_TOKEN_S = 0.4
-# mean confidence: at 0.55, half of the tokens were wrong in speech of many kinds (docs/experiments.md)
+# mean confidence: at 0.55 of greedy decoding, half of the syllables were wrong in speech of many kinds
+# (docs/experiments.md); what a language model has corrected has higher ones
 DOUBTFUL = 0.55
 
 

@@ -138,7 +138,7 @@ class Dataset:
         epoch: int,
         seed: int,
         fits: Callable[[int, list[int]], bool],
-        own_rows: Callable[[Sequence[int]], list[int]] = list,
+        local_rows: Callable[[Sequence[int]], list[int]] = list,
         first_batch: int = 0,
     ) -> tuple[Rows, Iterator[TrainingBatch]]:
         """Return the rows of each batch, and the batches, of one epoch of training.
@@ -148,7 +148,7 @@ class Dataset:
             seed: of the run.
             fits: (num_samples, labels) -> whether a clip of this length has enough frames for these labels;
                 a clip that would be too short when sped up keeps its own speed.
-            own_rows: selects the rows of a batch to read, if several processes share them.
+            local_rows: selects the rows of a batch to read, if several processes share them.
             first_batch: where to resume an interrupted epoch; nothing before it is read.
         """
         clips = self._clips(epoch, fits)
@@ -165,7 +165,7 @@ class Dataset:
             return self.drawn_labels(place, int(clips.draws[number]), speed, fits)
 
         def own_clips(batch: int) -> list[int]:
-            return own_rows(plan[batch])
+            return local_rows(plan[batch])
 
         def own_places(batch: int) -> npt.NDArray[np.int64]:
             return clips.places[own_clips(batch)]

@@ -79,7 +79,7 @@ class ReadAhead:
     Args:
         num_groups: how many there are.
         paths_of: returns the paths of a group's recordings at addresses, by its number.
-        ahead_bytes: of recordings that are fetched, or under way, and not taken, up to a quarter more.
+        ahead_bytes: of recordings that are fetched, or under way, and not taken, up to half more.
     """
 
     def __init__(

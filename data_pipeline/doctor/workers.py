@@ -20,7 +20,7 @@ from data_pipeline.doctor.checkup import Checkup, check_recording
 from data_pipeline.work import available_cores
 
 LIMIT_S = 30.0  # for one file; the longest file takes a few seconds
-FILES_OF_A_TASK = 1024  # of a cluster, at most
+FILES_OF_A_TASK = 512  # of a cluster, at most
 FILES_AT_ONCE = 64  # sent in one message, because a message costs as much as a file
 REPORT_EVERY_S = 0.1
 

@@ -3,6 +3,7 @@
 import os
 import subprocess
 import sys
+import threading
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from multigpu.start import LOG_LEVEL, start_devices
 CARD = 'echo "GPU 0: NVIDIA GeForce RTX 4090 (UUID: GPU-f0cd)"'
 REMEDY = 'pip install "tensorflow[and-cuda]"'
 CHOSEN = "CUDA_VISIBLE_DEVICES"
+TOO_LONG_S = 300  # without the warning
 
 pytestmark = pytest.mark.skipif(Path("/dev/nvidiactl").exists(), reason="this machine has a GPU")
 
@@ -92,7 +94,10 @@ def test_training_warns_of_a_gpu_that_is_not_used(search_path, separable_config,
         stderr=subprocess.PIPE,
         text=True,
     ) as training:
+        ends = threading.Timer(TOO_LONG_S, training.kill)
+        ends.start()
         warning = next((line for line in training.stderr if "GPU" in line), "")
+        ends.cancel()
         training.terminate()  # what it learns is of no interest
     assert warning.startswith("warning: this machine has a GPU (NVIDIA GeForce RTX 4090)")
     assert REMEDY in warning

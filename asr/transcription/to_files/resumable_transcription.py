@@ -61,6 +61,7 @@ def transcribe_to_file(
     with resumable_transcripts(recognizer, mine, out, on_progress) as journal:
         results = zip(mine, journal.results(), strict=True)
         write_list(out, format_name, results, with_names=len(sources) > 1)
+        log_doubtful(zip(mine, journal.results(), strict=True))
         if shard:
             ShardInfo.of(out, sources, journal.model, format_name).write(out)
         return journal.num_failed
@@ -128,6 +129,7 @@ def transcribe_to_files(
         sources, kept = shard.of(sources), shard.path(kept)
     with open_journal(kept, _digest_of(recognizer), sources) as journal:
         _transcribe(recognizer, sources, journal, on_progress, write)
+        log_doubtful(zip(sources, journal.results(), strict=True))
         return journal.num_failed
 
 
@@ -147,52 +149,38 @@ def _transcribe(
     def report(work: Work) -> None:
         on_progress(dataclasses.replace(work, done=num_before + work.done, total=len(sources)))
 
-    problems = Problems()
     for chunk, results in zip(chunks, recognizer.transcribe_chunks(chunks, report), strict=True):
         for source, result in zip(chunk, results, strict=True):
-            problems.add(source, result)
+            log_problem(source, result)
         journal.add(results)
         on_results(chunk, results)
-    problems.log_doubtful()
 
 
-class Problems:
-    """Logs what is wrong with recordings or their transcripts.
+def log_problem(source: Path, result: Transcript | UserError) -> None:
+    """Log why a recording could not be read, or that it contains no speech."""
+    if isinstance(result, UserError):
+        logger.error("%s", result)
+    elif not result.segments:
+        logger.warning("%s: no speech found", source)
 
-    Attributes:
-        num_failed: recordings that could not be read.
-    """
 
-    def __init__(self) -> None:
-        self.num_failed = 0
-        self._doubtful: list[str] = []
-        self._num_transcribed = 0
-
-    def add(self, source: Path, result: Transcript | UserError) -> None:
-        """Log why a recording could not be read, or that it contains no speech."""
-        if isinstance(result, UserError):
-            logger.error("%s", result)
-            self.num_failed += 1
-            return
-        self._num_transcribed += 1
-        if not result.segments:
-            logger.warning("%s: no speech found", source)
-        elif result.is_doubtful:
-            self._doubtful.append(str(source))
-
-    def log_doubtful(self) -> None:
-        """Log which transcripts are probably wrong, by the model's own confidence."""
-        if not self._doubtful:
-            return
-        number = len(self._doubtful)
-        which = listed(self._doubtful, MAX_LISTED)
-        if self._num_transcribed > 1:
-            which = f"{number:,} of {counted(self._num_transcribed, 'recording')} ({which})"
-        logger.warning(
-            "%s: half of the transcript or more is probably wrong, by its confidence; the model was trained "
-            "on other speech, and learns this kind from examples with their text (`train.init_from`)",
-            which,
-        )
+def log_doubtful(results: Iterable[tuple[Path, Transcript | UserError]]) -> None:
+    """Log which transcripts are probably wrong, by the model's own confidence."""
+    number, doubtful = 0, []
+    for source, result in results:
+        if isinstance(result, Transcript):
+            number += 1
+            doubtful += [str(source)] * result.is_doubtful
+    if not doubtful:
+        return
+    which = listed(doubtful, MAX_LISTED)
+    if number > 1:
+        which = f"{len(doubtful):,} of {counted(number, 'recording')} ({which})"
+    logger.warning(
+        "%s: half of the transcript or more is probably wrong, by its confidence; the model was probably "
+        "trained on other speech, and learns this kind from examples with their text (`train.init_from`)",
+        which,
+    )
 
 
 def _digest_of(recognizer: FileRecognizer) -> str:

@@ -1,12 +1,15 @@
 import dataclasses
+import itertools
 import shlex
 import shutil
+from pathlib import Path
 
 import pytest
 
 from asr.base.config import Config
 from asr.base.types import MachineLabel
 from asr.base.vocabulary import Vocabulary
+from asr.cli.commands.speech.label_rounds import rounds
 from asr.cli.main import main
 from asr.runs.run import Run
 from asr.transcription.recognizer import Recognizer
@@ -59,6 +62,69 @@ def test_commands_of_the_next_round_count_on(clips, separable_run, dev, tmp_path
     assert label[2] == compare[3]
     assert label[label.index("--out") + 1] == str(tmp_path / "labelled-3.jsonl")
     assert label[-2:] == ["--dev", str(dev)]
+
+
+def test_rounds_label_and_train_again_and_what_is_done_is_not_repeated(
+    clips, separable_run, dev, tmp_path, capsys
+):
+    run = shutil.copytree(separable_run, tmp_path / "mine")
+    recordings = tmp_path / "recordings"
+    recordings.mkdir()
+    for clip in clips[:3]:
+        shutil.copy(clip.audio_path, recordings)
+    out = tmp_path / "labelled.jsonl"
+    command = ["label", str(run), str(recordings), "--dev", str(dev), "--out", str(out)]
+    assert main([*command, "--min-confidence", "0", "--rounds", "1"]) == 0
+    first = Run(tmp_path / "mine-labelled")
+    assert first.config().data.machine_labelled == str(out)
+    before = {path: path.read_bytes() for path in (out, first.directory / "metrics.jsonl")}
+    capsys.readouterr()
+
+    assert main([*command, "--min-confidence", "0", "--rounds", "2"]) == 0
+    printed = capsys.readouterr().out
+    assert {path: path.read_bytes() for path in before} == before
+    assert f"{out}: labelled already" in printed
+    assert f"{first.directory}: trained already" in printed
+    second = Run(tmp_path / "mine-labelled-2")
+    labels = read_manifest(tmp_path / "labelled-2.jsonl")
+    assert second.config().data.machine_labelled == str(tmp_path / "labelled-2.jsonl")
+    assert {row.labelled_by.run for row in labels} == {str(first.directory)}
+    assert [line[3:] for line in printed.splitlines() if line[:3] in ("A  ", "B  ", "C  ")] == [
+        str(one) for one in (run, first.directory, second.directory)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("run", "name", "manifests", "trained"),
+    [
+        ("mine", "labelled", ["labelled", "labelled-2"], ["mine-labelled", "mine-labelled-2"]),
+        (
+            "mine-labelled-2",
+            "labelled-3",
+            ["labelled-3", "labelled-4"],
+            ["mine-labelled-3", "mine-labelled-4"],
+        ),
+        # a day or a part that the user has numbered is not counted on
+        ("demo-2", "day-26", ["day-26", "day-26-2"], ["demo-2-labelled", "demo-2-labelled-2"]),
+    ],
+)
+def test_names_of_rounds_count_on(run, name, manifests, trained):
+    some = list(itertools.islice(rounds(Path("runs") / run, Path(f"{name}.jsonl")), 2))
+    assert [one.manifest for one in some] == [Path(f"{stem}.jsonl") for stem in manifests]
+    assert [one.trained for one in some] == [Path("runs") / one for one in trained]
+    assert some[1].run == some[0].trained
+
+
+def test_rounds_refuse_a_run_that_is_trained_on_other_labels(clips, separable_run, dev, tmp_path, capsys):
+    run = shutil.copytree(separable_run, tmp_path / "mine")
+    other = shutil.copytree(separable_run, tmp_path / "mine-labelled")
+    out = tmp_path / "labelled.jsonl"
+    command = ["label", str(run), clips[0].audio_path, "--dev", str(dev), "--out", str(out), "--rounds"]
+    assert main([*command, "2"]) == 2
+    assert f"{other}: expected a run that is trained on {out}" in capsys.readouterr().err
+    assert main([*command, "0"]) == 2
+    assert "--rounds: expected 1 or more, received 0" in capsys.readouterr().err
+    assert not out.exists()
 
 
 def test_a_few_transcripts_cannot_calibrate_the_confidence(clips, separable_run, tmp_path, capsys):

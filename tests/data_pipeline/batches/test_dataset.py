@@ -110,11 +110,11 @@ def test_workers_share_one_plan_and_read_their_own_rows(dataset, clips):
     plan, _ = dataset.epoch(0, 1, anything_fits)
     seen = []
     for worker in (0, 1):
-        own_rows = functools.partial(every_other, worker)
-        own_plan, batches = dataset.epoch(0, 1, anything_fits, own_rows)
+        local_rows = functools.partial(every_other, worker)
+        own_plan, batches = dataset.epoch(0, 1, anything_fits, local_rows)
         assert own_plan == plan
         for places, batch in zip(plan, batches, strict=True):
-            own = own_rows(places)
+            own = local_rows(places)
             seen += own
             lengths = [len(read_audio(clips[place].audio_path)) for place in own]
             assert np.asarray(batch.num_samples).tolist() == lengths
@@ -267,12 +267,12 @@ def test_rows_that_a_model_labelled_have_their_weight_and_the_others_one(dataset
     def second_half(numbers):
         return list(numbers[len(numbers) // 2 :])
 
-    for own_rows in (list, second_half):
-        plan, batches = weighted.epoch(0, 1, anything_fits, own_rows, first_batch=1)
+    for local_rows in (list, second_half):
+        plan, batches = weighted.epoch(0, 1, anything_fits, local_rows, first_batch=1)
         found = 0
         for places, batch in zip(plan, batches, strict=True):
             assert isinstance(batch, WeightedBatch)
-            expected = [0.25 if place % 2 else 1.0 for place in own_rows(places)]
+            expected = [0.25 if place % 2 else 1.0 for place in local_rows(places)]
             assert batch.weights.tolist() == expected
             assert batch.weights.dtype == np.float32
             found += len(expected)
@@ -317,10 +317,10 @@ def test_labels_of_an_epoch_are_other_pieces_of_the_same_words(sampled):
 def test_pieces_are_drawn_by_the_utterance_wherever_its_row_is(sampled):
     whole, plan = drawn(sampled), sampled.epoch(0, 1, anything_fits)[0]
     for worker in (0, 1):
-        own_rows = functools.partial(every_other, worker)
-        _, batches = sampled.epoch(0, 1, anything_fits, own_rows, first_batch=1)
+        local_rows = functools.partial(every_other, worker)
+        _, batches = sampled.epoch(0, 1, anything_fits, local_rows, first_batch=1)
         for places, batch in zip(plan[1:], batches, strict=True):
-            for place, labels, num in zip(own_rows(places), batch.labels, batch.num_labels, strict=True):
+            for place, labels, num in zip(local_rows(places), batch.labels, batch.num_labels, strict=True):
                 assert sampled.vocabulary.decode(np.asarray(labels)[: int(num)]) == whole[place]
     backwards = dataclasses.replace(sampled, utterances=sampled.utterances[::-1])
     last = len(whole) - 1

@@ -61,7 +61,8 @@ GOOD = '{"id": "a", "audio": "a.wav", "duration_s": 1, "tokens": "x y"}'
             ":1: audio: .* received https://x.org/a.wav; download",
         ),
         ('{"audio_filepath": "a.wav", "duration": 1, "text": "x"}', ":1: .*NeMo.* `asr prepare json_lines"),
-        (GOOD.replace("tokens", "text"), ":1: .* `asr prepare json_lines`"),
+        (GOOD.replace("tokens", "text"), ":1: tokens: expected a string"),
+        ('{"id": "a", "audio": "a.wav", "text": "x"}', ":1: .* `asr prepare json_lines`"),
         ('{"key": "a", "wav": "a.wav", "txt": "x"}', ":1: .* `asr prepare json_lines`"),
         (GOOD.replace('"a"', '"a", "labelled_by": "demo"'), ":1: labelled_by: expected a JSON object"),
         (

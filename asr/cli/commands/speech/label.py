@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import re
+import itertools
 import shlex
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -12,6 +12,8 @@ from asr.base.config import Range
 from asr.base.errors import UserError
 from asr.base.system.shards import has_manifest
 from asr.base.system.storage.address import path_of
+from asr.cli.commands.speech.label_rounds import rounds, run_command
+from asr.cli.commands.training.compare import add_compare_arguments, compare_command
 from asr.cli.options.decoder import add_hanzi_argument, add_search_arguments, decoder_choice
 from asr.cli.options.devices import add_device_arguments, chosen_devices
 from asr.cli.progress_bars import ProgressBars
@@ -51,6 +53,13 @@ def add_label_arguments(parser: argparse.ArgumentParser) -> None:
         help="labelled recordings on which the confidence is calibrated; the more they are like AUDIO, the "
         "better (default: the run's dev set)",
     )
+    parser.add_argument(
+        "--rounds",
+        type=int,
+        metavar="N",
+        help="N times: label, then train the next run on these labels as well, which labels next; the same "
+        "command resumes an interrupted one (default: label once, and print the commands of a round)",
+    )
     add_search_arguments(parser)
     add_hanzi_argument(parser)
     add_device_arguments(parser)
@@ -58,26 +67,69 @@ def add_label_arguments(parser: argparse.ArgumentParser) -> None:
 
 def label_command(arguments: argparse.Namespace) -> int:
     """Label recordings, print what is kept and what is not, and return the exit status."""
-    from asr.runs.run import Run
-    from asr.transcription.files import audio_files, refuse_bad_out
-
     limit = arguments.min_confidence
     if limit is not None and not SHARE.low <= limit <= SHARE.high:
         raise UserError(f"--min-confidence: expected 0 to 1, received {limit:g}")
+    if arguments.rounds is not None:
+        _label_in_rounds(arguments)
+        return 0
+    labelled, run = _label(arguments, arguments.run, arguments.out)
+    _print(labelled)
+    _print_next(run.directory, labelled.manifest, arguments)
+    return 0
+
+
+def _label_in_rounds(arguments: argparse.Namespace) -> None:
+    """Label, train on both, and repeat it with the new run; what is done already is not repeated."""
+    if arguments.rounds < 1:
+        raise UserError(f"--rounds: expected 1 or more, received {arguments.rounds}")
+    first = _opened(arguments.run)
+    if first.is_model_file:
+        raise UserError(f"{arguments.run}: a model file cannot be trained further in rounds; name a run")
+    devices = ["--gpus", arguments.devices] if arguments.devices else []
+    devices += ["--simulate"] if arguments.simulate else []
+    runs = [first.directory]
+    for number, this in enumerate(rounds(first.directory, arguments.out), start=1):
+        if number > arguments.rounds:
+            break
+        print(f"\nround {number} of {arguments.rounds}: {this.run} labels {this.manifest}")
+        if this.is_begun():
+            print(f"{this.manifest}: labelled already")
+        else:
+            labelled, _ = _label(arguments, this.run, this.manifest)
+            _print(labelled)
+        print(f"\nround {number} of {arguments.rounds}: {this.trained} is trained\n", flush=True)
+        this.train(devices)
+        runs.append(this.trained)
+    print("\nrounds\n")
+    run_command(add_compare_arguments, compare_command, [*map(str, runs)])
+
+
+def _opened(named: Path) -> Run:
+    from asr.runs.run import Run
+
+    return Run.open(named)
+
+
+def _label(arguments: argparse.Namespace, named: Path, out: Path) -> tuple[Labelled, Run]:
+    """Label the recordings by a run."""
+    from asr.transcription.files import STANDARD_INPUT, audio_files, refuse_bad_out
+
     sources = audio_files(arguments.files)
-    refuse_bad_out(arguments.out, sources)
-    if missing := [source for source in sources if not source.exists()]:  # before minutes of calibration
+    refuse_bad_out(out, sources)
+    named_files = [path_of(name) for name in arguments.files if name != STANDARD_INPUT]
+    if missing := [path for path in named_files if not path.exists()]:  # before minutes of calibration
         raise UserError(f"{missing[0]}: no such recording; expected audio files, or folders of them")
-    run = Run.open(arguments.run)
+    run = _opened(named)
     if run.is_model_file and not arguments.dev:
         raise UserError(
-            f"{arguments.run}: a model file has no dev set, on which the confidence is calibrated; name "
+            f"{named}: a model file has no dev set, on which the confidence is calibrated; name "
             "labelled recordings with --dev"
         )
     dev = arguments.dev or path_of(run.config().data.dev)
-    if arguments.out.suffix != ".jsonl" or arguments.out.resolve() == dev.resolve():
-        raise UserError(f"--out {arguments.out}: expected the name of a new manifest, such as labelled.jsonl")
-    _refuse_labels_of_people(arguments.out)
+    if out.suffix != ".jsonl" or out.resolve() == dev.resolve():
+        raise UserError(f"--out {out}: expected the name of a new manifest, such as labelled.jsonl")
+    _refuse_labels_of_people(out)
     if not has_manifest(dev):
         raise UserError(
             f"{dev}: no such manifest, which calibrates the confidence; name labelled recordings with --dev"
@@ -89,14 +141,10 @@ def label_command(arguments: argparse.Namespace) -> int:
     with ProgressBars() as bars:
         recognizer = Recognizer.of_choice(run, choice, chosen_devices(arguments), bars)
     calibrated = _calibrated(recognizer, dev)
-    labeller = MachineLabeller(
-        recognizer, calibrated, run.directory, MIN_CONFIDENCE if limit is None else limit
-    )
+    limit = MIN_CONFIDENCE if arguments.min_confidence is None else arguments.min_confidence
+    labeller = MachineLabeller(recognizer, calibrated, run.directory, limit)
     with ProgressBars(delay_s=0.0) as bars:
-        labelled = labeller.label(sources, arguments.out, bars)
-    _print(labelled)
-    _print_next(labelled, run, arguments)
-    return 0
+        return labeller.label(sources, out, bars), run
 
 
 def _refuse_labels_of_people(out: Path) -> None:
@@ -143,28 +191,18 @@ def _print(labelled: Labelled) -> None:
     print(f"\n{labelled.manifest}: by the confidence, {labelled.confidence:.1%} of its tokens are right")
 
 
-def _print_next(labelled: Labelled, run: Run, arguments: argparse.Namespace) -> None:
+def _print_next(run: Path, manifest: Path, arguments: argparse.Namespace) -> None:
     """Print the commands that train on what is labelled, compare the runs, and label again."""
-    old, out = run.directory, labelled.manifest
-    is_round = re.search(r"-labelled(-\d+)?$", old.name)
-    new = old.with_name(_next_round(old.name) if is_round else f"{old.name}-labelled")
-    again = out.with_name(f"{_next_round(out.stem)}.jsonl")
-    train = ["asr", "train", f"{old / 'config.toml'}", "--name", new.name]
-    label = ["asr", "label", str(new), *arguments.files, "--out", str(again)]
+    this, after = itertools.islice(rounds(run, manifest), 2)
+    label = ["label", str(after.run), *arguments.files, "--out", str(after.manifest)]
     if arguments.dev:
         label += ["--dev", str(arguments.dev)]
     if arguments.min_confidence is not None:
         label += ["--min-confidence", f"{arguments.min_confidence:g}"]
     commands = {
-        "train on it": [*train, "--set", f"data.machine_labelled={out}"],
-        "compare the errors on dev": ["asr", "compare", str(old), str(new)],
-        "label again with the new run": label,
+        "train on it": ["train", *this.training],
+        "compare the errors on dev": ["compare", str(this.run), str(this.trained)],
+        "label again with the new run (--rounds does all of this)": label,
     }
     for title, words in commands.items():
-        print(f"{title}:\n    {shlex.join(words)}")
-
-
-def _next_round(name: str) -> str:
-    """Return the name after another: labelled-2 after labelled, labelled-3 after labelled-2."""
-    numbered = re.fullmatch(r"(.+)-(\d{1,2})", name)
-    return f"{numbered[1]}-{int(numbered[2]) + 1}" if numbered else f"{name}-2"
+        print(f"{title}:\n    asr {shlex.join(words)}")

@@ -140,18 +140,21 @@ def _print(
 ) -> int:
     """Print the results as they come, and return how many recordings failed."""
     from asr.transcription.file_recognizer import transcribe_files
-    from asr.transcription.to_files.resumable_transcription import Problems
+    from asr.transcription.to_files.resumable_transcription import log_doubtful, log_problem
 
-    problems = Problems()
+    num_failed = 0
+    rated: list[tuple[Path, Transcript | UserError]] = []
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     write = _writer_of(format_name, len(sources) > 1)
     results = transcribe_files(recognizer, sources, on_progress)
     for source, result in zip(sources, results, strict=True):
-        problems.add(source, result)
+        log_problem(source, result)
+        num_failed += isinstance(result, UserError)
         write(str(source), result)
-    problems.log_doubtful()
-    return problems.num_failed
+        rated.append((source, result))
+    log_doubtful(rated)
+    return num_failed
 
 
 def _writer_of(format_name: Format, with_names: bool) -> Callable[[str, Transcript | UserError], None]:

@@ -10,6 +10,7 @@ from helpers.browser import expect_nothing_from_elsewhere
 from helpers.servers import server_in_thread
 
 from asr.audio.recording import read_audio, write_wav
+from asr.transcription import transcript
 
 TOKEN = "a secret of some length"
 WRITTEN = "#transcript .unit"
@@ -62,6 +63,17 @@ def test_click_on_a_syllable_plays_from_its_time(shown, recognizer, clip):
     assert shown.evaluate("document.getElementById('audio').currentTime") == pytest.approx(start_s, abs=0.01)
     assert shown.evaluate("document.getElementById('audio').begun") is True
     assert "now" in shown.locator(WRITTEN).nth(2).get_attribute("class")
+
+
+@pytest.mark.parametrize(("limit", "expected"), [(0.0, ""), (1.1, "probably wrong")])
+def test_a_transcript_of_low_confidence_is_said_to_be_doubtful(
+    open_page, address, clip, monkeypatch, limit, expected
+):
+    monkeypatch.setattr(transcript, "DOUBTFUL", limit)
+    page = open_page(address)
+    choose(page, clip)
+    said = page.inner_text("#status")
+    assert expected in said if expected else not said
 
 
 def test_click_on_the_waveform_seeks(shown):

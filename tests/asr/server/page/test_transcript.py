@@ -34,7 +34,7 @@ def test_fields_have_pinyin_with_tone_marks_and_alternatives(segment):
 
 
 @pytest.mark.parametrize(("confidences", "expected"), [((0.9, 0.3), False), ((0.7, 0.3), True), ((), False)])
-def test_page_is_told_that_half_of_a_transcript_is_probably_wrong(confidences, expected):
+def test_fields_say_that_half_of_a_transcript_is_probably_wrong(confidences, expected):
     fields = transcript_fields(transcript_of(("ni3", "hao3"), "你好", confidences=confidences))
     assert fields["is_doubtful"] is expected
     assert fields["files"]["txt"] == "你好\n"
