@@ -39,8 +39,8 @@ def checked_record(line: str) -> Record:
         raise UserError(f"expected a JSON object, received {line[:40]!r}")
     if "audio_filepath" in record and "audio" not in record:
         raise UserError("a line of NeMo's manifests; convert them with `asr prepare json_lines FOLDER`")
-    if record.get("tokens") is None and "duration_s" not in record and ("text" in record or "txt" in record):
-        raise UserError("a text without tokens; `asr prepare json_lines` makes manifests of such a list")
+    if {"audio", "wav"} & record.keys() and not {"tokens", "duration_s"} & record.keys():
+        raise UserError("a line without tokens; `asr prepare json_lines` makes manifests of such a list")
     duration_s = record.get("duration_s")
     # a boolean is an int to Python
     if (
