@@ -97,9 +97,11 @@ def serve_command(arguments: argparse.Namespace) -> int:
     from asr.server.page.examples import example_calls
     from asr.server.requests.gate import is_local
     from asr.server.service import RecognitionService
-    from asr.server.serving import address_of, listen, serve
+    from asr.server.serving import address_of, listen, refuse_bad_port, serve
     from data_pipeline.labels.from_text import pinyin_of
 
+    if arguments.grpc_port is not None:
+        refuse_bad_port("grpc_port", arguments.grpc_port)  # before the model is loaded
     limits = Limits(**{limit.name: getattr(arguments, limit.name) for limit in dataclasses.fields(Limits)})
     token = token_of(arguments.token_file)
     if not (token or arguments.insecure or is_local(arguments.host)):
