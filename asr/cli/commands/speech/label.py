@@ -89,9 +89,8 @@ def _label_in_rounds(arguments: argparse.Namespace) -> None:
     devices = ["--gpus", arguments.devices] if arguments.devices else []
     devices += ["--simulate"] if arguments.simulate else []
     runs = [first.directory]
-    for number, this in enumerate(rounds(first.directory, arguments.out), start=1):
-        if number > arguments.rounds:
-            break
+    some = itertools.islice(rounds(first.directory, arguments.out), arguments.rounds)
+    for number, this in enumerate(some, start=1):
         print(f"\nround {number} of {arguments.rounds}: {this.run} labels {this.manifest}")
         if this.is_begun():
             print(f"{this.manifest}: labelled already")
