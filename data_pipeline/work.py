@@ -49,6 +49,10 @@ class Threads(NamedTuple):
     max_threads: int | None = None
     waits: bool = False
 
+    def chunks(self, items: Sequence[Item], at_most: int) -> Iterator[Sequence[Item]]:
+        """Yield items in chunks of this many."""
+        return (items[begin : begin + at_most] for begin in range(0, len(items), at_most))
+
     def results(
         self, function: Callable[[Sequence[Item]], Sequence[Result]], chunks: Iterable[Sequence[Item]]
     ) -> Generator[Sequence[Result], None, None]:
@@ -95,10 +99,9 @@ def in_parallel(
     if isinstance(workers, Threads) and workers.waits:
         at_once = min(at_once, WAITING_AT_ONCE)
     of_chunk = functools.partial(_results_of, function)
-    chunks = (items[begin : begin + at_once] for begin in range(0, len(items), at_once))
     num_done = 0
     on_progress(Work(task, num_done, len(items), "clips"))
-    with contextlib.closing(workers.results(of_chunk, chunks)) as all_results:
+    with contextlib.closing(workers.results(of_chunk, workers.chunks(items, at_once))) as all_results:
         for results in all_results:
             num_done += len(results)
             on_progress(Work(task, num_done, len(items), "clips"))

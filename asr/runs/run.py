@@ -87,12 +87,12 @@ class Run:
         """
         named = default_run() if named is None else named
         directory = named_folder(named)
-        if not Run(directory).exists and (directory / ABOUT).is_file():
-            raise UserError(
-                f"{directory}: expected a run, received a folder of `asr export`; its README.md shows how to "
-                "recognize with it, or name the run that it was made of"
-            )
         if not Run(directory).exists:
+            if (directory / ABOUT).is_file():
+                raise UserError(
+                    f"{directory}: expected a run, received a folder of `asr export`; its README.md shows "
+                    "how to recognize with it, or name the run that it was made of"
+                )
             raise UserError(f"{directory}: no run here (no config.toml); `asr train` creates runs in runs/")
         is_folder = directory == Path(named)
         return cls(directory, None if is_folder else Path(f"{directory.name}-reports"))

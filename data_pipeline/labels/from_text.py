@@ -138,11 +138,16 @@ def pinyin_of(text: str) -> tuple[str, ...]:
     return label(text, "syllables")
 
 
-def remedies(left_out: Sequence[LeftOut]) -> list[str]:
-    """Return which settings label recordings that were left out, a line each."""
+def remedies(left_out: Sequence[LeftOut], *, is_normalized: bool = False) -> list[str]:
+    """Return which settings label recordings that were left out, a line each.
+
+    Args:
+        left_out: of a corpus.
+        is_normalized: whether digits and signs are written out already, as far as that can be done.
+    """
     latin = [row.detail for row in left_out if row.reason == LATIN]
     lines = []
-    if any(row.reason in CAN_BE_NORMALIZED for row in left_out):
+    if not is_normalized and any(row.reason in CAN_BE_NORMALIZED for row in left_out):
         lines.append("  `normalize` writes out digits and signs")
     if any(map(ONE_HANZI.search, latin)):
         lines.append("  `units=mixed` labels hanzi with Latin words")

@@ -39,8 +39,6 @@ def checked_record(line: str) -> Record:
         raise UserError(f"expected a JSON object, received {line[:40]!r}")
     if "audio_filepath" in record and "audio" not in record:
         raise UserError("a line of NeMo's manifests; convert them with `asr prepare json_lines FOLDER`")
-    if {"audio", "wav"} & record.keys() and not {"tokens", "duration_s"} & record.keys():
-        raise UserError("a line without tokens; `asr prepare json_lines` makes manifests of such a list")
     duration_s = record.get("duration_s")
     # a boolean is an int to Python
     if (
@@ -48,6 +46,8 @@ def checked_record(line: str) -> Record:
         or not isinstance(duration_s, int | float)
         or not 0 < duration_s < LONGEST_S
     ):
+        if {"audio", "wav"} & record.keys() and not {"tokens", "duration_s"} & record.keys():
+            raise UserError("a line without tokens; `asr prepare json_lines` makes manifests of such a list")
         raise UserError(f"duration_s: expected seconds above 0, received {duration_s!r}")
     is_plain = ESCAPE not in line
     for name, default in TEXTS.items():

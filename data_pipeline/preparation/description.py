@@ -16,7 +16,7 @@ from asr.base.text.wording import counted, duration
 from asr.base.types import Utterance
 from data_pipeline.corpora import find_corpus
 from data_pipeline.corpora.layout import PREPARED
-from data_pipeline.labels.from_text import CAN_BE_NORMALIZED, LABELS_VERSION, LATIN
+from data_pipeline.labels.from_text import LABELS_VERSION
 from data_pipeline.labels.normalization import NormalizedText
 from data_pipeline.manifests.left_out import reason_lines
 from data_pipeline.manifests.sharded import manifest_to_write, remove_manifest, write_in_shards
@@ -288,16 +288,6 @@ class PreparedCorpus:
     labels_before: LabelsDescription | None = None
     normalized: Sequence[NormalizedText] = ()
     notes: Sequence[str] = ()
-
-    @property
-    def num_to_normalize(self) -> int:
-        """Return how many recordings were left out for digits or signs, which can be written out."""
-        return sum(row.reason in CAN_BE_NORMALIZED for row in self.left_out)
-
-    @property
-    def has_latin_words(self) -> bool:
-        """Return whether recordings were left out for Latin letters, which mixed units have."""
-        return any(row.reason == LATIN for row in self.left_out)
 
     def lines(self) -> list[str]:
         """Return the summary for display; if the manifests existed already, only what is odd about them."""

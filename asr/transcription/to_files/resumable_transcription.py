@@ -58,10 +58,16 @@ def transcribe_to_file(
     mine = sources
     if shard:
         mine, out = shard.of(sources), shard.path(out)
+    doubtful = DoubtfulTranscripts()
+
+    def results(journal: Journal) -> Iterator[tuple[Path, Transcript | UserError]]:
+        for source, result in zip(mine, journal.results(), strict=True):
+            doubtful.add(source, result)
+            yield source, result
+
     with resumable_transcripts(recognizer, mine, out, on_progress) as journal:
-        results = zip(mine, journal.results(), strict=True)
-        write_list(out, format_name, results, with_names=len(sources) > 1)
-        log_doubtful(zip(mine, journal.results(), strict=True))
+        write_list(out, format_name, results(journal), with_names=len(sources) > 1)
+        doubtful.log()
         if shard:
             ShardInfo.of(out, sources, journal.model, format_name).write(out)
         return journal.num_failed
@@ -116,9 +122,11 @@ def transcribe_to_files(
     Raises:
         UserError: a file cannot be written, or another process transcribes to the same place.
     """
+    doubtful = DoubtfulTranscripts()
 
     def write(done: Sequence[Path], results: Iterable[Transcript | UserError]) -> None:
         for source, result in zip(done, results, strict=True):
+            doubtful.add(source, result)
             if isinstance(result, UserError):
                 continue
             with whole_file(outs[source], "transcript") as file:
@@ -129,7 +137,7 @@ def transcribe_to_files(
         sources, kept = shard.of(sources), shard.path(kept)
     with open_journal(kept, _digest_of(recognizer), sources) as journal:
         _transcribe(recognizer, sources, journal, on_progress, write)
-        log_doubtful(zip(sources, journal.results(), strict=True))
+        doubtful.log()
         return journal.num_failed
 
 
@@ -164,23 +172,32 @@ def log_problem(source: Path, result: Transcript | UserError) -> None:
         logger.warning("%s: no speech found", source)
 
 
-def log_doubtful(results: Iterable[tuple[Path, Transcript | UserError]]) -> None:
-    """Log which transcripts are probably wrong, by the model's own confidence."""
-    number, doubtful = 0, []
-    for source, result in results:
+class DoubtfulTranscripts:
+    """Logs which of many transcripts are probably wrong, by the model's own confidence."""
+
+    def __init__(self) -> None:
+        self._num_transcripts = 0
+        self._doubtful: list[str] = []
+
+    def add(self, source: Path, result: Transcript | UserError) -> None:
+        """Take the result of a recording into account."""
         if isinstance(result, Transcript):
-            number += 1
-            doubtful += [str(source)] * result.is_doubtful
-    if not doubtful:
-        return
-    which = listed(doubtful, MAX_LISTED)
-    if number > 1:
-        which = f"{len(doubtful):,} of {counted(number, 'recording')} ({which})"
-    logger.warning(
-        "%s: half of the transcript or more is probably wrong, by its confidence; the model was probably "
-        "trained on other speech, and learns this kind from examples with their text (`train.init_from`)",
-        which,
-    )
+            self._num_transcripts += 1
+            self._doubtful += [str(source)] * result.is_doubtful
+
+    def log(self) -> None:
+        """Log the doubtful ones of those so far, if there are any."""
+        if not self._doubtful:
+            return
+        which = listed(self._doubtful, MAX_LISTED)
+        if self._num_transcripts > 1:
+            of_all = counted(self._num_transcripts, "recording")
+            which = f"{len(self._doubtful):,} of {of_all} ({which})"
+        logger.warning(
+            "%s: half of the transcript or more is probably wrong, by its confidence; the model was probably "
+            "trained on other speech, and learns this kind from examples with their text (`train.init_from`)",
+            which,
+        )
 
 
 def _digest_of(recognizer: FileRecognizer) -> str:

@@ -9,6 +9,7 @@ from typing import get_args
 
 from asr.base.errors import UserError
 from asr.base.system.storage.address import path_of
+from asr.cli.errors import with_options
 from asr.cli.options.cluster import add_cluster_argument, chosen_cluster
 from asr.cli.progress_bars import ProgressBars
 from data_pipeline.labels.readings.tones import Tones
@@ -99,11 +100,11 @@ def prepare_command(arguments: argparse.Namespace) -> int:
             on_progress=bars,
             cluster=cluster,
         )
+    from data_pipeline.labels.from_text import remedies
+
     print("\n".join(prepared.lines()))
-    if prepared.num_to_normalize and not arguments.normalize:
-        print("  digits and signs are written out with --normalize")
-    if prepared.has_latin_words:
-        print("  sentences with Latin words are labelled with --units mixed")
+    for remedy in remedies(prepared.left_out, is_normalized=arguments.normalize):
+        print(with_options(remedy, arguments.parser))
     print("\nCheck the manifests, listen to outliers, and leave out unusable recordings:\n")
     from asr.runs.resume_command import asr_command
 

@@ -92,13 +92,13 @@ def _label_in_rounds(arguments: argparse.Namespace) -> None:
     some = itertools.islice(rounds(first.directory, arguments.out), arguments.rounds)
     for number, this in enumerate(some, start=1):
         print(f"\nround {number} of {arguments.rounds}: {this.run} labels {this.manifest}")
-        if this.is_begun():
+        if is_begun := this.is_begun():
             print(f"{this.manifest}: labelled already")
         else:
             labelled, _ = _label(arguments, this.run, this.manifest)
             _print(labelled)
         print(f"\nround {number} of {arguments.rounds}: {this.trained} is trained\n", flush=True)
-        this.train(devices)
+        this.train(devices, is_begun=is_begun)
         runs.append(this.trained)
     print("\nrounds\n")
     run_command(add_compare_arguments, compare_command, [*map(str, runs)])

@@ -1,8 +1,9 @@
 """Rounds of `asr label`: a run labels recordings, the next run is trained on them as well, and labels better.
 
 for this in rounds(Path("runs/mine"), Path("labelled.jsonl")):
-    ...  # label this.manifest by this.run, of a first round, or of the run that the round before has trained
-    this.train(["--gpus", "2"])
+    is_begun = this.is_begun()
+    ...  # unless it is begun, label this.manifest by this.run
+    this.train(["--gpus", "2"], is_begun=is_begun)
 """
 
 from __future__ import annotations
@@ -16,8 +17,6 @@ from typing import NamedTuple
 
 from asr.base.errors import UserError
 from asr.cli.commands.training.train import add_train_arguments, train_command
-from asr.runs.run import Run
-from asr.runs.state import read_state
 
 LATER_RUN, LATER_MANIFEST = re.compile(r"(.*-labelled)(?:-(\d+))?"), re.compile(r"(.*labelled)-(\d+)")
 
@@ -38,6 +37,8 @@ class Round(NamedTuple):
     @property
     def training(self) -> list[str]:
         """Return the arguments of `asr train` that train on what is labelled."""
+        from asr.runs.run import Run
+
         settings = ["--set", f"data.machine_labelled={self.manifest}"]
         if Path(Run(self.run).config().train.runs_dir).resolve() != self.run.parent.resolve():  # it was moved
             settings += ["--set", f"train.runs_dir={self.run.parent}"]
@@ -49,6 +50,8 @@ class Round(NamedTuple):
         Raises:
             UserError: there is a run of this name that is trained on other labels.
         """
+        from asr.runs.run import Run
+
         run = Run(self.trained)
         if not run.exists:
             return False
@@ -60,13 +63,16 @@ class Round(NamedTuple):
             )
         return True
 
-    def train(self, devices: Sequence[str]) -> None:
+    def train(self, devices: Sequence[str], *, is_begun: bool) -> None:
         """Train on what is labelled, from where an earlier call has stopped.
 
         Args:
             devices: options of `asr train`.
+            is_begun: what the method of this name has returned.
         """
-        if not self.is_begun():
+        from asr.runs.state import read_state
+
+        if not is_begun:
             run_command(add_train_arguments, train_command, [*self.training, *devices])
         elif read_state(self.trained).state == "finished":
             print(f"{self.trained}: trained already")

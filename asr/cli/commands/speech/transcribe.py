@@ -140,10 +140,9 @@ def _print(
 ) -> int:
     """Print the results as they come, and return how many recordings failed."""
     from asr.transcription.file_recognizer import transcribe_files
-    from asr.transcription.to_files.resumable_transcription import log_doubtful, log_problem
+    from asr.transcription.to_files.resumable_transcription import DoubtfulTranscripts, log_problem
 
-    num_failed = 0
-    rated: list[tuple[Path, Transcript | UserError]] = []
+    num_failed, doubtful = 0, DoubtfulTranscripts()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     write = _writer_of(format_name, len(sources) > 1)
@@ -152,8 +151,8 @@ def _print(
         log_problem(source, result)
         num_failed += isinstance(result, UserError)
         write(str(source), result)
-        rated.append((source, result))
-    log_doubtful(rated)
+        doubtful.add(source, result)
+    doubtful.log()
     return num_failed
 
 

@@ -6,7 +6,7 @@ import pytest
 from helpers.transcripts import transcript_of
 
 from asr.base.errors import UserError
-from asr.transcription.to_files.resumable_transcription import log_doubtful
+from asr.transcription.to_files.resumable_transcription import DoubtfulTranscripts
 
 SURE = transcript_of(("ni3", "hao3"), "你好", confidences=(0.9, 0.6))
 DOUBTFUL = transcript_of(("ni3", "hao3"), "你好", confidences=(0.7, 0.3))
@@ -14,7 +14,10 @@ UNRATED = transcript_of(("ni3", "hao3"), "你好")
 
 
 def logged(results, caplog):
-    log_doubtful([(Path(name), result) for name, result in results.items()])
+    doubtful = DoubtfulTranscripts()
+    for name, result in results.items():
+        doubtful.add(Path(name), result)
+    doubtful.log()
     return [record.getMessage() for record in caplog.records]
 
 
