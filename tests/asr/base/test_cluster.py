@@ -65,7 +65,7 @@ def test_results_of_workers_come_in_order_and_equal_those_of_threads(cluster, co
     there = list(in_parallel(audio_duration_s, copies, "lengths", 2, progress.append, cluster))
     assert there == list(in_parallel(audio_duration_s, copies, "lengths", 2))
     assert len(set(there)) > 1
-    assert [work.done for work in progress] == [0, 2, 4, 6, 8, 10, 12]
+    assert [work.done for work in progress] == list(range(13))  # few clips: a chunk each, for all threads
 
 
 def test_errors_of_workers_name_files_as_they_were_given(cluster, copies):
