@@ -8,7 +8,7 @@ import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from typing import NamedTuple, TypeVar, cast
+from typing import NamedTuple, TypeVar
 
 from asr.base.cluster import Cluster
 from asr.base.work import OnProgress, Work, ignore_progress
@@ -27,15 +27,29 @@ def available_cores() -> int:
     return os.cpu_count() or 1
 
 
-def one_ahead(items: Iterable[Item]) -> Iterator[Item]:
-    """Yield the same items, each fetched while the one before it is processed."""
+def computed_ahead(
+    function: Callable[[Item], Result], items: Iterable[Item], num_threads: int, num_ahead: int
+) -> Generator[Result, None, None]:
+    """Yield the function's result for each item, in order, computed in threads before it is taken.
+
+    Args:
+        function: called in any thread.
+        items: are taken in the thread that takes the results.
+        num_threads: number of threads.
+        num_ahead: number of results that are ready or under way when one is waited for.
+    """
+    pending: deque[Future[Result]] = deque()
     source = iter(items)
-    end = object()
-    with ThreadPoolExecutor(1) as pool:
-        fetched = pool.submit(next, source, end)
-        while (item := fetched.result()) is not end:
-            fetched = pool.submit(next, source, end)
-            yield cast(Item, item)
+    pool = ThreadPoolExecutor(num_threads)
+    try:
+        while True:
+            while len(pending) < num_ahead and (item := next(source, None)) is not None:
+                pending.append(pool.submit(function, item))
+            if not pending:
+                return
+            yield pending.popleft().result()
+    finally:
+        pool.shutdown(wait=False, cancel_futures=True)  # do not wait for it when interrupted
 
 
 class Threads(NamedTuple):
@@ -60,18 +74,7 @@ class Threads(NamedTuple):
         num_threads = min(available_cores(), self.max_threads or available_cores())
         if self.waits:
             num_threads = WAITING_THREADS
-        pending: deque[Future[Sequence[Result]]] = deque()
-        source = iter(chunks)
-        with ThreadPoolExecutor(num_threads) as pool:
-            try:
-                while True:
-                    while len(pending) < 2 * num_threads and (chunk := next(source, None)) is not None:
-                        pending.append(pool.submit(function, chunk))
-                    if not pending:
-                        return
-                    yield pending.popleft().result()
-            finally:
-                pool.shutdown(wait=False, cancel_futures=True)  # do not wait for it when interrupted
+        return computed_ahead(function, chunks, num_threads, 2 * num_threads)
 
 
 THREADS = Threads()

@@ -1,4 +1,4 @@
-"""Read utterances as batches, ahead and in parallel, with tf.data."""
+"""Read utterances as batches, ahead and in parallel."""
 
 from __future__ import annotations
 
@@ -10,11 +10,9 @@ from typing import Any, BinaryIO, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-import tensorflow as tf
 
 from asr.audio.recording import SAMPLE_RATE_HZ, Waveform, read_audio
 from asr.base.config import AugmentConfig
-from asr.base.errors import UserError
 from asr.base.system.storage.address import is_address
 from asr.base.types import Batch, TrainingBatch, Utterance, WeightedBatch
 from asr.base.vocabulary import Vocabulary
@@ -34,9 +32,9 @@ from data_pipeline.batches.read_ahead import ReadAhead
 from data_pipeline.manifests.columns import Columns, added_in_order
 from data_pipeline.manifests.rows import Rows, looked_up, narrow
 from data_pipeline.manifests.utterances import Utterances, checksum_of, columns_of, is_remote
-from data_pipeline.work import available_cores, one_ahead
+from data_pipeline.work import available_cores, computed_ahead
 
-READ_AHEAD = 4  # batches
+READ_AHEAD = 4  # batches that are ready, besides those that are being read
 DRAWN_AT_ONCE = 1 << 20  # utterances, which bounds the memory of what is drawn for their pauses
 # apart in what is drawn by the number of an epoch: an utterance's second copy, and how many copies it has
 COPY_STRIDE, DRAW_STRIDE = 1 << 32, 1 << 48
@@ -272,37 +270,16 @@ class Dataset:
             return [self.utterances[int(place)].audio_path for place in places_of(number)]
 
         ahead = self._read_ahead(num_batches, paths_of)
-        failures: list[UserError] = []
 
-        def load(number: npt.NDArray[np.int64]) -> tuple[npt.NDArray[Any], ...]:
-            clips, paths = clips_of(int(number)), paths_of(int(number))
-            try:
-                fetched = ahead.take(int(number)) if ahead else {}
-                waveforms = [
-                    read(clip, path, fetched.get(path)) for clip, path in zip(clips, paths, strict=True)
-                ]
-            except UserError as error:
-                failures.append(error)
-                raise
+        def load(number: int) -> Batch:
+            clips, paths = clips_of(number), paths_of(number)
+            fetched = ahead.take(number) if ahead else {}
+            waveforms = [read(clip, path, fetched.get(path)) for clip, path in zip(clips, paths, strict=True)]
             return self.padded(waveforms, [labels_of(clip) for clip in clips])
 
-        def load_batch(number: Any) -> Any:
-            return tf.numpy_function(load, [number], (tf.int16, tf.int32, tf.int32, tf.int32), stateful=False)
-
-        dataset = tf.data.Dataset.range(num_batches).map(
-            load_batch, num_parallel_calls=available_cores(), deterministic=True
-        )
-        options = tf.data.Options()
-        options.autotune.enabled = False  # its thread delays the end of every epoch by seconds
+        num_threads = available_cores()
         try:
-            # with all cores busy, TensorFlow takes a while to hand over even a finished batch
-            yield from one_ahead(
-                Batch(*batch) for batch in dataset.prefetch(READ_AHEAD).with_options(options)
-            )
-        except tf.errors.OpError:
-            if failures:  # the reader's own error, without TensorFlow's stack around it
-                raise failures[0] from None
-            raise
+            yield from computed_ahead(load, range(num_batches), num_threads, num_threads + READ_AHEAD)
         finally:
             if ahead:
                 ahead.close()

@@ -3,7 +3,7 @@ import time
 
 import pytest
 
-from data_pipeline.work import WAITING_AT_ONCE, Threads, available_cores, in_parallel, one_ahead
+from data_pipeline.work import WAITING_AT_ONCE, Threads, available_cores, computed_ahead, in_parallel
 
 
 def until(condition):
@@ -40,35 +40,32 @@ def test_error_in_a_thread_is_raised_to_the_caller():
         list(in_parallel(fail, range(1000), "items", at_once=1))
 
 
-def test_one_ahead_fetches_exactly_the_next_item():
-    fetched = []
-
-    def items():
-        for number in range(3):
-            fetched.append(number)
-            yield number
-
-    ahead = one_ahead(items())
-    assert next(ahead) == 0
-    until(lambda: len(fetched) > 1)
-    assert fetched == [0, 1]  # and no more than one
-    assert list(ahead) == [1, 2]
+def test_results_are_computed_ahead_and_no_more_of_them():
+    started = []
+    results = computed_ahead(started.append, range(100), num_threads=2, num_ahead=5)
+    next(results)
+    until(lambda: len(started) == 5)
+    assert [next(results), next(results)] == [None, None]
+    until(lambda: len(started) == 7)
+    results.close()
+    assert sorted(started) == list(range(7))
 
 
-def test_error_in_fetching_is_raised_when_the_item_is_requested():
-    def items():
-        yield 1
-        raise ValueError("broken")
+def test_error_in_computing_is_raised_when_the_result_is_requested():
+    def checked(number):
+        if number == 1:
+            raise ValueError("broken")
+        return number
 
-    ahead = one_ahead(items())
-    assert next(ahead) == 1
+    results = computed_ahead(checked, range(3), num_threads=2, num_ahead=3)
+    assert next(results) == 0
     with pytest.raises(ValueError, match="broken"):
-        next(ahead)
+        next(results)
 
 
 def test_closed_iterators_leave_no_thread():
     before = set(threading.enumerate())
-    ahead = one_ahead(range(10))
+    ahead = computed_ahead(abs, range(10), num_threads=2, num_ahead=4)
     next(ahead)
     ahead.close()
     results = in_parallel(abs, range(10_000), "items", at_once=10)

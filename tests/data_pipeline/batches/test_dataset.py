@@ -199,9 +199,7 @@ def test_copies_of_a_clip_are_varied_differently(joint):
     plan, batches = dataclasses.replace(joint, weights={"a": 3.0}).epoch(0, 1, anything_fits)
     lengths = collections.defaultdict(set)
     for places, batch in zip(plan, batches, strict=True):
-        for place, num_samples, labels in zip(
-            places, batch.num_samples.numpy(), batch.labels.numpy(), strict=True
-        ):
+        for place, num_samples, labels in zip(places, batch.num_samples, batch.labels, strict=True):
             lengths[place].add(int(num_samples))
             assert labels[: len(joint.labels[place])].tolist() == joint.labels[place]
     assert all(len(lengths[place]) == (1 if place % 2 else 3) for place in lengths)

@@ -1,7 +1,7 @@
 """Measures sentences with an English word each by a speech synthesizer, with mixed units.
 
     python train.py  # prepares the demo
-    python -m benchmarks.accuracy.mixed data/mandarin_demo
+    python -m benchmarks.accuracy.espeak.mixed data/mandarin_demo
 
 In the demo's sentences, an English word takes the place of a noun: 200 sentences of test are said by two
 voices of espeak that training does not have, and again as they were, without the word. Words of test occur in
@@ -13,33 +13,22 @@ from __future__ import annotations
 
 import argparse
 import csv
-import ctypes
 import random
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 import rjieba
 
-from asr.audio.recording import Waveform, resample, write_wav
+from asr.audio.recording import write_wav
 from asr.base.text.units import WORD_BOUNDARY
 from asr.runs.run import Run
 from asr.runs.state import read_state
 from benchmarks.accuracy.accuracy import TRAIN, error_rates, run_command, spread_text
+from benchmarks.accuracy.espeak.voice import Voice
 from benchmarks.common import show
 from data_pipeline.labels.from_text import label
 from data_pipeline.manifests.manifest import read_manifest
-from data_pipeline.recordings.synthesis import (
-    DRAWN_PITCHES,
-    PHONEMES,
-    PITCH,
-    POS_CHARACTER,
-    RATE,
-    SILENCE_SAMPLES,
-    UTF8,
-    VOICE,
-    Synthesizer,
-)
+from data_pipeline.recordings.synthesis import DRAWN_PITCHES, VOICE
 
 # spoken ones first; then those that are spelt. The letter A alone is an article to espeak
 WORDS = """
@@ -58,24 +47,6 @@ RATES_WPM = (130, 200)
 UNITS = "mixed:200"
 EPOCHS = 30
 WITH, WITHOUT = "with", "without"
-
-
-class MixedVoice(Synthesizer):
-    """espeak's Mandarin voice, which says Latin words in English."""
-
-    def say_labels(self, labels: Sequence[str], rate_wpm: int, pitch: int, variant: str) -> Waveform:
-        """Return syllables, letters and words as speech at 16 kHz."""
-        spelling = " ".join(
-            self._spell(one) if one[-1].isdigit() else one.removeprefix(WORD_BOUNDARY) for one in labels
-        ).encode()
-        self._call("espeak_SetVoiceByName", f"{VOICE}+{variant}".encode())
-        self._call("espeak_SetParameter", RATE, rate_wpm, 0)
-        self._call("espeak_SetParameter", PITCH, pitch, 0)
-        self._samples.clear()
-        size = ctypes.c_size_t(len(spelling) + 1)
-        self._call("espeak_Synth", spelling, size, 0, POS_CHARACTER, 0, UTF8 | PHONEMES, None, None)
-        self._call("espeak_Synchronize")
-        return resample(np.frombuffer(bytes(self._samples), np.int16), self._rate_hz)
 
 
 def main() -> None:
@@ -105,7 +76,7 @@ def texts_of(folder: Path) -> list[str]:
 
 def say_all(texts: Sequence[str], out: Path) -> None:
     """Say sentences with a word and without, and write a table of each; dev and test come first."""
-    synthesizer, draw = MixedVoice(), random.Random(1)
+    voice, draw = Voice(VOICE), random.Random(1)
     tables = {WITH: [("path", "text", "speaker", "split")], WITHOUT: [("path", "text", "speaker", "split")]}
     words = WORDS.split()
     splits = iter(["dev"] * NUM_DEV + ["test"] * NUM_TEST)
@@ -117,13 +88,18 @@ def say_all(texts: Sequence[str], out: Path) -> None:
         for name, said in both.items():
             path = out / name / f"{number:04}.wav"
             path.parent.mkdir(parents=True, exist_ok=True)
-            silence = np.zeros(SILENCE_SAMPLES, np.int16)
-            speech = synthesizer.say_labels(label(said, "mixed"), *how)
-            write_wav(path, np.concatenate([silence, speech, silence]))
+            write_wav(path, voice.say_text(spelled(label(said, "mixed"), voice), *how))
             tables[name].append((path.name, said, how[-1], split))
     for name, rows in tables.items():
         with (out / name / "list.csv").open("w", encoding="utf-8", newline="") as file:
             csv.writer(file).writerows(rows)
+
+
+def spelled(labels: Sequence[str], voice: Voice) -> str:
+    """Return syllables, letters and words as the Mandarin voice reads them, Latin ones in English."""
+    return " ".join(
+        voice.spelled(one) if one[-1].isdigit() else one.removeprefix(WORD_BOUNDARY) for one in labels
+    )
 
 
 def with_word(text: str, word: str) -> str | None:
@@ -138,18 +114,8 @@ def with_word(text: str, word: str) -> str | None:
 def prepare(folder: Path, units: str) -> None:
     """Prepare a table that `say_all` wrote, unless that was done."""
     if not (folder / "data" / "test.jsonl").exists():
-        run_command(
-            [
-                "-m",
-                "asr",
-                "prepare",
-                "table",
-                str(folder / "list.csv"),
-                str(folder / "data"),
-                "--units",
-                units,
-            ]
-        )
+        paths = [str(folder / "list.csv"), str(folder / "data")]
+        run_command(["-m", "asr", "prepare", "table", *paths, "--units", units])
 
 
 def measured(out: Path, seed: int, changes: Sequence[str]) -> dict[str, float]:

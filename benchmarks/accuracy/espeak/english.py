@@ -1,8 +1,8 @@
 """Measures English sentences by a speech synthesizer, with pieces of words and with characters as units.
 
-    python -m benchmarks.accuracy.english
-    python -m benchmarks.accuracy.english --units bpe:300 bpe:300+sampling
-    python -m benchmarks.accuracy.english --units bpe:300 --lm pieces words
+    python -m benchmarks.accuracy.espeak.english
+    python -m benchmarks.accuracy.espeak.english --units bpe:300 bpe:300+sampling
+    python -m benchmarks.accuracy.espeak.english --units bpe:300 --lm pieces words
 
 The sentences are clauses of the help that comes with Python (`pydoc_data.topics`), said by espeak's English
 voices; those of test are said by voices that training does not have. They are said slowly, 9 letters a
@@ -17,30 +17,20 @@ from __future__ import annotations
 
 import argparse
 import csv
-import ctypes
 import pydoc_data.topics
 import random
 import re
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
-
-from asr.audio.recording import Waveform, resample, write_wav
+from asr.audio.recording import write_wav
 from asr.runs.run import Run
 from asr.runs.state import read_state
 from benchmarks.accuracy.accuracy import TRAIN, error_rates, run_command, spread_text
+from benchmarks.accuracy.espeak.voice import Voice
 from benchmarks.common import show
 from data_pipeline.manifests.manifest import read_manifest
-from data_pipeline.recordings.synthesis import (
-    DRAWN_PITCHES,
-    PITCH,
-    POS_CHARACTER,
-    RATE,
-    SILENCE_SAMPLES,
-    UTF8,
-    Synthesizer,
-)
+from data_pipeline.recordings.synthesis import DRAWN_PITCHES
 
 WORDS_PER_CLAUSE = range(4, 13)
 RATES_WPM = (80, 95)
@@ -56,21 +46,6 @@ SETTINGS = (
 )
 SAMPLING = "+sampling"
 SHARE = 0.1  # of piece sampling, as the guide advises for byte pairs
-
-
-class EnglishVoice(Synthesizer):
-    """espeak's English voice."""
-
-    def say_text(self, text: str, rate_wpm: int, pitch: int, variant: str) -> Waveform:
-        """Return a text as speech at 16 kHz."""
-        self._call("espeak_SetVoiceByName", f"en-us+{variant}".encode())
-        self._call("espeak_SetParameter", RATE, rate_wpm, 0)
-        self._call("espeak_SetParameter", PITCH, pitch, 0)
-        self._samples.clear()
-        size = ctypes.c_size_t(len(text.encode()) + 1)
-        self._call("espeak_Synth", text.encode(), size, 0, POS_CHARACTER, 0, UTF8, None, None)
-        self._call("espeak_Synchronize")
-        return resample(np.frombuffer(bytes(self._samples), np.int16), self._rate_hz)
 
 
 def main() -> None:
@@ -115,15 +90,14 @@ def spoken_corpus(folder: Path) -> Path:
     if table.exists():
         return table
     folder.mkdir(parents=True, exist_ok=True)
-    synthesizer, draw, texts = EnglishVoice(), random.Random(1), clauses()
+    synthesizer, draw, texts = Voice("en-us"), random.Random(1), clauses()
     draw.shuffle(texts)
     splits = ["dev"] * NUM_DEV + ["test"] * NUM_TEST + ["train"] * NUM_TRAIN
-    silence = np.zeros(SILENCE_SAMPLES, np.int16)
     rows = [("path", "text", "speaker", "split")]
     for number, (text, split) in enumerate(zip(texts, splits, strict=False)):
         voice = draw.choice(VOICES[split])
         speech = synthesizer.say_text(text, draw.randint(*RATES_WPM), draw.randint(*DRAWN_PITCHES), voice)
-        write_wav(folder / f"{number:04}.wav", np.concatenate([silence, speech, silence]))
+        write_wav(folder / f"{number:04}.wav", speech)
         rows.append((f"{number:04}.wav", text, voice, split))
     with table.open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows(rows)
