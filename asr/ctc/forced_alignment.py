@@ -1,4 +1,7 @@
-"""Aligns known tokens with frames: finds the best CTC path through them (forced alignment)."""
+"""Aligns known tokens with frames by CTC: finds the best path through them, or sums over all paths.
+
+It runs on the host, without TensorFlow. `asr.ctc.loss` is what training minimises, with its gradient.
+"""
 
 from __future__ import annotations
 
@@ -12,10 +15,13 @@ import numpy.typing as npt
 from asr.base.compiled import compiled, copy_into
 from asr.base.errors import UserError
 from asr.base.text.wording import counted
+from asr.base.types import Logits
 from asr.base.vocabulary import BLANK_ID
+from asr.ctc.posteriors import log_softmax
 
 Float32 = npt.NDArray[np.float32]
 Float64 = npt.NDArray[np.float64]
+Int32 = npt.NDArray[np.int32]
 Int64 = npt.NDArray[np.int64]
 Ids = Sequence[int] | npt.NDArray[np.integer]
 
@@ -204,3 +210,43 @@ def frames_needed(labels: npt.ArrayLike) -> int:
         return len(labels) + num_equal
     ids: npt.NDArray[np.integer] = np.asarray(labels)
     return len(ids) + int(np.sum(ids[1:] == ids[:-1]))
+
+
+def label_losses(logits: Logits, labels: Int32, num_labels: Int32) -> Float64:
+    """Return the negative natural log probability of each label sequence, as `asr.ctc.loss.ctc_loss` does.
+
+    Args:
+        logits: (B, T, V) values and (B,) frames, arrays.
+        labels: (B, U); padding is ignored.
+        num_labels: (B,)
+
+    Returns:
+        (B,) infinite for a sequence that does not fit its frames.
+    """
+    rows = zip(*logits, labels, num_labels, strict=True)
+    return np.array(
+        [-sum_of_alignments(log_softmax(row[:frames]), ids[:length]) for row, frames, ids, length in rows]
+    )
+
+
+@compiled
+def sum_of_alignments(log_probs: Float32, labels: Int32) -> float:
+    """Return the natural logarithm of the sum of all alignments' probabilities (Graves et al., 2006).
+
+    Args:
+        log_probs: (T, V) natural logarithm of the posteriors.
+        labels: (U,)
+    """
+    num_labels = len(labels)
+    # of all paths to the blank before each label and after the last, and to each label
+    blanks, said = np.full(num_labels + 1, -np.inf), np.full(num_labels, -np.inf)
+    blanks[0] = 0.0
+    for frame in range(len(log_probs)):
+        for place in range(num_labels - 1, -1, -1):  # the last first: what is before it is of the last frame
+            blanks[place + 1] = np.logaddexp(blanks[place + 1], said[place]) + log_probs[frame, BLANK_ID]
+            reached = np.logaddexp(said[place], blanks[place])
+            if place and labels[place] != labels[place - 1]:
+                reached = np.logaddexp(reached, said[place - 1])
+            said[place] = reached + log_probs[frame, labels[place]]
+        blanks[0] += log_probs[frame, BLANK_ID]
+    return float(np.logaddexp(blanks[-1], said[-1]) if num_labels else blanks[0])

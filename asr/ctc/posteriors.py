@@ -1,6 +1,6 @@
-"""Turn logits into posteriors of labels, in NumPy.
+"""Turn logits into posteriors of labels, in TensorFlow or NumPy.
 
-That of SciPy does the same, but its import takes longer than a short clip.
+SciPy's `log_softmax` does the same, but its import takes longer than a short clip.
 """
 
 from __future__ import annotations
@@ -9,6 +9,21 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from asr.base.types import Logits, Tensor
+
+
+def log_posteriors(logits: Logits) -> tuple[Tensor, Tensor]:
+    """Return the natural logarithm of the posteriors, (B, T, V), and the number of frames of each row.
+
+    Of tensors it is in the graph; of arrays, an array.
+    """
+    values, num_frames = logits
+    if isinstance(values, np.ndarray):
+        return log_softmax(values), num_frames
+    import tensorflow as tf
+
+    return tf.nn.log_softmax(values), num_frames
 
 
 def log_softmax(logits: npt.NDArray[Any]) -> npt.NDArray[Any]:

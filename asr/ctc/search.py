@@ -27,7 +27,7 @@ from asr.base.types import Hypothesis, Logits, Tensor
 from asr.base.vocabulary import Vocabulary
 from asr.base.work import OnProgress, ignore_progress
 from asr.ctc.greedy import BestPath, best_path, collapse, hypotheses_of, seconds
-from asr.ctc.posteriors import log_softmax
+from asr.ctc.posteriors import log_posteriors
 from asr.ctc.word_rescoring import rescore_by_words
 
 if TYPE_CHECKING:
@@ -169,12 +169,7 @@ class NBestSearch(Search):
 
     @override
     def reduce(self, logits: Logits) -> Reduced:
-        values, num_frames = logits
-        if isinstance(values, np.ndarray):
-            return log_softmax(values), num_frames
-        import tensorflow as tf
-
-        return tf.nn.log_softmax(values), num_frames
+        return log_posteriors(logits)
 
     @override
     def hypotheses(self, reduced: Reduced) -> list[list[Hypothesis]]:

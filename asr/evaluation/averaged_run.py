@@ -58,7 +58,6 @@ def average_run(
         UserError: there are not enough checkpoints, or the directory exists or cannot be written.
     """
     from asr.evaluation.data import evaluation_data
-    from asr.model.devices import start_devices
     from asr.runs.checkpoint import read_checkpoint
 
     if best < 2:
@@ -73,7 +72,6 @@ def average_run(
     logger.info("%s: the average of epochs %s", target, ", ".join(map(str, epochs)))
     made = Run.open(target)
     manifest = path_of(original.config().data.dev)
-    start_devices()
     data, _ = evaluation_data(manifest, original.vocabulary(), on_progress)
     alone, together = _greedy_evaluation(original, data), _greedy_evaluation(made, data)
     origin = AverageOrigin(str(original.directory), average.epochs, together.edits.rate)
@@ -88,8 +86,10 @@ def _beside(run: Path, num_best: int) -> Path:
 
 
 def _greedy_evaluation(run: Run, data: Dataset) -> Evaluation:
+    from asr.base.decoder_settings import DecoderSettings
     from asr.evaluation.evaluator import Evaluator
+    from asr.transcription.decoder_choice import DecoderChoice
     from asr.transcription.recognizer import Recognizer
 
-    recognizer = Recognizer.trained(run)
-    return Evaluator(recognizer.trained_runner, recognizer.vocabulary).evaluate(data)
+    recognizer = Recognizer.of_choice(run, DecoderChoice(DecoderSettings(), write_hanzi=False))
+    return Evaluator(recognizer.runner, recognizer.vocabulary).evaluate(data)

@@ -34,6 +34,7 @@ from asr.base.vocabulary import Vocabulary
 from asr.base.work import OnProgress, Work, ignore_progress
 from asr.ctc.beam_search import BeamSearch
 from asr.ctc.greedy import best_path, labels_of
+from asr.ctc.posteriors import log_posteriors
 from asr.ctc.word_rescoring import rescore_by_words
 from asr.evaluation.errors.language_errors import names_in
 from asr.evaluation.errors.metrics import count_edits
@@ -41,7 +42,7 @@ from asr.evaluation.errors.significance import PairedTest, paired_test
 from asr.evaluation.evaluator import EvaluationData
 from asr.evaluation.written_text import characters_of
 from asr.language.ngram.folder import is_over_words
-from asr.model.tensorflow_runner import TensorFlowRunner, log_probs_of
+from asr.model.runner import ModelRunner
 from asr.runs.run import Run
 from asr.transcription.text_writer import TextWriter
 
@@ -127,14 +128,14 @@ class WeightTrial(DecodedSet):
     unknown_word: float = DecoderSettings.unknown_word
 
 
-def log_prob_batches(runner: TensorFlowRunner, data: EvaluationData) -> Iterator[LogProbBatch]:
+def log_prob_batches(runner: ModelRunner, data: EvaluationData) -> Iterator[LogProbBatch]:
     """Yield the log probabilities and references of each batch of a set."""
-    step = runner.compiled(log_probs_of)
+    step = runner.compiled(log_posteriors)
     plan, batches = data.in_order()
     for indices, batch in zip(plan, batches, strict=True):
-        log_probs, num_frames = step(batch.audio, batch.num_samples)
+        log_probs, num_frames = map(np.asarray, step(batch.audio, batch.num_samples))
         utterances = [data.utterances[index] for index in indices]
-        yield LogProbBatch(log_probs.numpy(), num_frames.numpy(), utterances)
+        yield LogProbBatch(log_probs, num_frames, utterances)
 
 
 def counted_units(vocabulary: Vocabulary, utterances: Iterable[Utterance]) -> Counted:
@@ -354,11 +355,10 @@ def tune_decoder(
     """
     from asr.evaluation.data import evaluation_data
     from asr.language.ngram.folder import fusion_model
-    from asr.model.devices import start_model_devices
+    from asr.transcription.decoder_choice import DecoderChoice
     from asr.transcription.recognizer import Recognizer
 
     choice.require_language_model()
-    devices = devices or start_model_devices()
     opened = Run.open(run)
     if opened.is_copy:
         raise UserError(
@@ -371,11 +371,14 @@ def tune_decoder(
     choice = dataclasses.replace(choice, settings=settings)
     vocabulary = opened.vocabulary()
     language_model = fusion_model(lm_path, vocabulary, on_progress)
-    recognizer = Recognizer.trained(opened, devices=devices)
+    tokens = DecoderChoice(DecoderSettings(), write_hanzi=False)
+    recognizer = (
+        Recognizer.trained(opened, devices=devices) if devices else Recognizer.of_choice(opened, tokens)
+    )
     data = _up_to_an_hour(evaluation_data(path_of(manifest), vocabulary, on_progress)[0])
     outputs = []
     on_progress(Work("recognizing", 0, len(data.utterances), "utterances"))
-    for output in log_prob_batches(recognizer.trained_runner, data):
+    for output in log_prob_batches(recognizer.runner, data):
         outputs.append(output)
         done = sum(len(each.utterances) for each in outputs)
         on_progress(Work("recognizing", done, len(data.utterances), "utterances"))

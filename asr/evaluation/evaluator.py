@@ -13,10 +13,10 @@ import numpy as np
 from asr.base.system.interrupt import StopRequest
 from asr.base.types import Batch, EditCounts, Logits, Tensor, Utterance
 from asr.base.vocabulary import Vocabulary
-from asr.ctc.loss import ctc_loss
+from asr.ctc.forced_alignment import frames_needed, label_losses
 from asr.ctc.search import Reduced
 from asr.evaluation.errors.metrics import mean_loss, total_edits
-from asr.model.tensorflow_runner import BATCH_SIGNATURE, TensorFlowRunner
+from asr.model.runner import ModelRunner
 from asr.transcription.decoder import Decoder
 from asr.transcription.transcript import Segment
 
@@ -79,7 +79,7 @@ class Evaluation:
 
 
 class Evaluator:
-    """Evaluates one model any number of times; its graph is traced once.
+    """Evaluates one model any number of times; a graph of TensorFlow is traced once.
 
     Args:
         runner: the model on its devices.
@@ -87,12 +87,9 @@ class Evaluator:
         decoder: of its logits; None for greedy decoding.
     """
 
-    def __init__(
-        self, runner: TensorFlowRunner, vocabulary: Vocabulary, decoder: Decoder | None = None
-    ) -> None:
-        self.runner, self.model = runner, runner.model
-        self._token = vocabulary.token_name
-        self.decoder = decoder or Decoder.greedy(vocabulary, self.model.frame_s)
+    def __init__(self, runner: ModelRunner, vocabulary: Vocabulary, decoder: Decoder | None = None) -> None:
+        self.runner, self._token = runner, vocabulary.token_name
+        self.decoder = decoder or Decoder.greedy(vocabulary, runner.model.frame_s)
 
     def evaluate(self, data: EvaluationData, stop: StopRequest | None = None) -> Evaluation:
         """Recognize every utterance of a set, and compute the loss of its reference.
@@ -110,8 +107,8 @@ class Evaluator:
         for indices, batch in zip(plan, batches, strict=True):
             if stop is not None:
                 stop.raise_if_requested()
-            losses, reduced = self._compiled_step(*batch)
-            log_probs.update(zip(indices, self._reference_log_probs(batch, losses), strict=True))
+            losses, num_frames, reduced = self._compiled_step(*batch)
+            log_probs.update(zip(indices, _reference_log_probs(batch, num_frames, losses), strict=True))
             durations_s = [data.utterances[index].duration_s for index in indices]
             hypotheses.update(zip(indices, self.decoder.segments(reduced, durations_s), strict=True))
         in_order = range(len(data.utterances))
@@ -122,18 +119,34 @@ class Evaluator:
             self._token,
         )
 
-    def _reference_log_probs(self, batch: Batch, losses: Tensor) -> list[float]:
-        rows = zip(*(np.asarray(part) for part in (*batch[1:], losses)), strict=True)
-        return [
-            -float(loss) if self.model.fits(int(length), labels[:num].tolist()) else -math.inf
-            for length, labels, num, loss in rows
-        ]
-
     @functools.cached_property
     def _compiled_step(self) -> Any:
-        return self.runner.compiled(self._losses_and_reduced, BATCH_SIGNATURE)
+        from asr.model.onnx_runner import OnnxRunner
 
-    def _losses_and_reduced(
-        self, logits: Logits, labels: Tensor, num_labels: Tensor
-    ) -> tuple[Tensor, Reduced]:
-        return ctc_loss(logits, labels, num_labels), self.decoder.search.reduce(logits)
+        if isinstance(self.runner, OnnxRunner):
+            return self.runner.compiled(self._reduced)
+        from asr.model.tensorflow_runner import BATCH_SIGNATURE, TensorFlowRunner
+
+        assert isinstance(self.runner, TensorFlowRunner)
+        return self.runner.compiled(self._reduced, BATCH_SIGNATURE)
+
+    def _reduced(self, logits: Logits, labels: Tensor, num_labels: Tensor) -> tuple[Tensor, Tensor, Reduced]:
+        """Return the losses, the numbers of frames, and what the search needs, of a batch."""
+        losses = _losses(logits, labels, num_labels)
+        return losses, logits.num_frames, self.decoder.search.reduce(logits)
+
+
+def _losses(logits: Logits, labels: Tensor, num_labels: Tensor) -> Tensor:
+    if isinstance(logits.values, np.ndarray):  # as where TensorFlow is not needed
+        return label_losses(logits, labels, num_labels)
+    from asr.ctc.loss import ctc_loss
+
+    return ctc_loss(logits, labels, num_labels)
+
+
+def _reference_log_probs(batch: Batch, num_frames: Tensor, losses: Tensor) -> list[float]:
+    rows = zip(*map(np.asarray, (num_frames, batch.labels, batch.num_labels, losses)), strict=True)
+    return [
+        -float(loss) if frames_needed(labels[:num]) <= frames else -math.inf
+        for frames, labels, num, loss in rows
+    ]

@@ -20,7 +20,7 @@ from asr.evaluation.comparison import hypotheses_for
 from asr.evaluation.labels.label_review import LabelReview, review_labels
 from asr.evaluation.record_files import EarlierEvaluation
 from asr.evaluation.scores import EvaluationRecord, Score, scores_of
-from asr.model.devices import ONE_DEVICE, Devices, ModelDevices, start_model_devices
+from asr.model.devices import ONE_DEVICE, Devices, ModelDevices
 from asr.runs.run import Run
 from asr.transcription.decoder_choice import DecoderChoice
 
@@ -76,20 +76,18 @@ def evaluate(
         UserError: there is no trained run, no recording of the manifest can be read, a device does not exist,
             or the earlier evaluation is of other utterances.
     """
-    on = start_model_devices(devices)  # before the import of TensorFlow, to silence its logs
     from asr.evaluation.data import evaluation_data
     from asr.evaluation.evaluator import Evaluator
     from asr.transcription.recognizer import Recognizer
 
     opened, manifest = Run.open(run), path_of(manifest)
     choice = choice or DecoderChoice(opened.decoder_settings())
-    recognizer = Recognizer.trained(opened, choice, on, on_progress)
+    recognizer = Recognizer.of_choice(opened, choice, devices, on_progress)
     data, num_left_out = evaluation_data(manifest, recognizer.vocabulary, on_progress)
     if compared_with is not None:  # fail before recognition, which may take an hour
         token = recognizer.vocabulary.token_name
         hypotheses_for(data.utterances, compared_with.record, str(compared_with.path), token)
-    evaluator = Evaluator(recognizer.trained_runner, recognizer.vocabulary, recognizer.decoder)
-    evaluation = evaluator.evaluate(data)
+    evaluation = Evaluator(recognizer.runner, recognizer.vocabulary, recognizer.decoder).evaluate(data)
     return evaluated_run(opened, manifest, evaluation, choice, num_left_out)
 
 
@@ -117,7 +115,7 @@ def evaluate_on_devices(
 
     choice = DecoderChoice(run.decoder_settings())
     chosen = Recognizer.trained(run, choice, devices)
-    evaluation = Evaluator(chosen.trained_runner, chosen.vocabulary, chosen.decoder).evaluate(data, stop)
+    evaluation = Evaluator(chosen.runner, chosen.vocabulary, chosen.decoder).evaluate(data, stop)
     return evaluated_run(run, manifest, evaluation, choice)
 
 

@@ -1,7 +1,7 @@
 """Run an acoustic model on its devices: audio -> logits.
 
-runner = Listener(model)                                        # on one device
-runner = Listener(model, spread_over(devices), len(devices))    # each device gets its share of the rows
+runner = TensorFlowRunner(model)                                        # on one device
+runner = TensorFlowRunner(model, spread_over(devices), len(devices))    # each gets its share of the rows
 best_paths = runner.compiled(best_path)                         # a function of a batch, traced once
 path = best_paths(audio, num_samples)
 """
@@ -17,6 +17,7 @@ from typing_extensions import override
 
 from asr.audio.recording import Waveform
 from asr.base.types import Logits, Tensor
+from asr.ctc.posteriors import log_posteriors
 from asr.ctc.search import LogProbs
 from asr.model.acoustic_model import AcousticModel
 from asr.model.devices import Spread, on_one_device
@@ -79,7 +80,7 @@ class TensorFlowRunner(ModelRunner):
 
     @override
     def clip_runner(self) -> RunClip:
-        compiled = TensorFlowRunner(self.model).compiled(log_probs_of, CLIP_SIGNATURE)
+        compiled = TensorFlowRunner(self.model).compiled(log_posteriors, CLIP_SIGNATURE)
 
         def run(padded: Waveform, num_samples: int) -> LogProbs:
             values, num_frames = compiled(padded[None], np.array([num_samples], np.int32))
@@ -87,8 +88,3 @@ class TensorFlowRunner(ModelRunner):
             return log_probs
 
         return run
-
-
-def log_probs_of(logits: Logits) -> tuple[Tensor, Tensor]:
-    """Return the natural log posteriors, (B, T, V), and the number of frames of each row."""
-    return tf.nn.log_softmax(logits.values), logits.num_frames

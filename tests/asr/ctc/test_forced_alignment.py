@@ -1,4 +1,4 @@
-"""Compares forced alignment with an exhaustive search, and with a textbook Viterbi for long clips."""
+"""Compares forced alignment with an exhaustive search and a textbook Viterbi, and its sums with the loss."""
 
 import itertools
 
@@ -6,9 +6,12 @@ import numpy as np
 import pytest
 
 from asr.base.errors import UserError
-from asr.ctc.forced_alignment import BLOCK_FRAMES, align_tokens
+from asr.base.types import Logits
+from asr.ctc.forced_alignment import BLOCK_FRAMES, align_tokens, label_losses
+from asr.ctc.loss import ctc_loss
 
 VOCABULARY_SIZE = 4
+NUM_OUTPUTS = 12
 
 
 def random_log_probs(num_frames, seed):
@@ -125,3 +128,23 @@ def test_too_few_frames_are_an_error_with_both_numbers():
         align_tokens(log_probs, [1, 2, 2])
     with pytest.raises(UserError, match="received 0"):
         align_tokens(log_probs[:0], [1])
+
+
+def test_sums_over_all_paths_are_the_losses_of_training():
+    rng = np.random.default_rng(1)
+    values = rng.normal(scale=4, size=(40, 30, NUM_OUTPUTS)).astype(np.float32)
+    num_frames = rng.integers(16, 31, 40).astype(np.int32)
+    labels = rng.integers(1, NUM_OUTPUTS, (40, 8)).astype(np.int32)
+    labels[:10] = np.repeat(labels[:10, :4], 2, axis=1)  # each label twice, with a blank between them
+    num_labels = rng.integers(0, 9, 40).astype(np.int32)
+    batch = Logits(values, num_frames), labels, num_labels
+    np.testing.assert_allclose(label_losses(*batch), ctc_loss(*batch), rtol=1e-5)
+
+
+@pytest.mark.parametrize(("labels", "num_frames"), [([1, 2, 3], 2), ([4, 4], 2), ([1], 0)])
+def test_labels_without_enough_frames_have_no_alignment(labels, num_frames):
+    logits = Logits(np.zeros((1, 5, NUM_OUTPUTS), np.float32), np.array([num_frames], np.int32))
+    row = np.array([labels], np.int32), np.array([len(labels)], np.int32)
+    assert label_losses(logits, *row).tolist() == [np.inf]
+    enough = Logits(logits.values, np.array([3], np.int32))
+    assert np.isfinite(label_losses(enough, *row)).all()

@@ -8,9 +8,10 @@ from helpers.tiny import TINY
 from asr.base.config import Config, ModelConfig
 from asr.base.errors import UserError
 from asr.base.vocabulary import Vocabulary
+from asr.ctc.posteriors import log_posteriors
 from asr.model.acoustic_model import make_acoustic_model
 from asr.model.devices import Devices, device_errors_as_user_errors, spread_over, start_devices
-from asr.model.tensorflow_runner import BATCH_SIGNATURE, TensorFlowRunner, log_probs_of
+from asr.model.tensorflow_runner import BATCH_SIGNATURE, TensorFlowRunner
 from multigpu.errors import DeviceError
 
 VOCABULARY = Vocabulary("abc")
@@ -32,8 +33,8 @@ def batch():
 def test_several_devices_return_the_same_rows_as_one(model, batch):
     devices = start_devices(Devices(3))
     several = TensorFlowRunner(model, spread_over(devices), len(devices))
-    values, num_frames = several.compiled(log_probs_of)(*batch)
-    expected, expected_frames = log_probs_of(model(*batch))
+    values, num_frames = several.compiled(log_posteriors)(*batch)
+    expected, expected_frames = log_posteriors(model(*batch))
     assert num_frames.numpy().tolist() == expected_frames.numpy().tolist()
     for row, other, length in zip(values, expected, num_frames.numpy(), strict=True):
         np.testing.assert_allclose(row[:length], other[:length], atol=1e-4)
