@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from asr.base.compiled import compiled
 from asr.language.hanzi.dictionary import ANY_TONE, Trie
+from asr.language.ngram.model import UNKNOWN_ID
 
 Int32 = npt.NDArray[np.int32]
 Float64 = npt.NDArray[np.float64]
@@ -39,6 +40,7 @@ class Arcs(NamedTuple):
         first: (nodes + 1,) first arc to each node; its arcs end before the next node's first.
         starts: (A,) start node.
         entries: (A,) entry of the dictionary, `AS_IS` or `NO_WORD`.
+        words: (A,) id of the word; `UNKNOWN_ID` for what is not in the dictionary.
         scores: (A,) natural log score without the language model.
         steps: (A,) last step through the lattice.
         step_edges: (S,) edge of each step.
@@ -48,6 +50,7 @@ class Arcs(NamedTuple):
     first: Int32
     starts: Int32
     entries: Int32
+    words: Int32
     scores: Float64
     steps: Int32
     step_edges: Int32
@@ -65,6 +68,7 @@ def word_arcs(edges: Edges, trie: Trie, tone_cost: float) -> Arcs:
         first[node] += first[node - 1]
     num_arcs = first[-1]
     starts, entries = np.empty(num_arcs, np.int32), np.empty(num_arcs, np.int32)
+    words = np.full(num_arcs, UNKNOWN_ID, np.int32)
     scores, last_steps = np.empty(num_arcs, np.float64), np.empty(num_arcs, np.int32)
     step_edges, step_before = np.empty(len(steps), np.int32), np.empty(len(steps), np.int32)
     for step in range(1, len(steps)):
@@ -75,8 +79,11 @@ def word_arcs(edges: Edges, trie: Trie, tone_cost: float) -> Arcs:
             first[end + 1] += 1
             entry = branch if branch < 0 else trie.first_entry[branch] + index
             starts[arc], entries[arc], last_steps[arc] = start, entry, step
-            scores[arc] = score + (0.0 if branch < 0 else trie.entry_log_probs[entry])
-    return Arcs(first[:-1], starts, entries, scores, last_steps, step_edges, step_before)
+            scores[arc] = score
+            if branch >= 0:
+                words[arc] = trie.entry_words[entry]
+                scores[arc] += trie.entry_log_probs[entry]
+    return Arcs(first[:-1], starts, entries, words, scores, last_steps, step_edges, step_before)
 
 
 @compiled

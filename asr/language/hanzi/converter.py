@@ -33,7 +33,7 @@ from asr.language.hanzi.lattice import EPSILON, Lattice, chain_lattice
 from asr.language.hanzi.mixture import OwnWords, mixture_of, own_shares
 from asr.language.hanzi.packed import unpack
 from asr.language.hanzi.rare import rare_characters
-from asr.language.hanzi.search import best_words
+from asr.language.hanzi.search import SearchLimits, best_words
 from asr.language.ngram.model import SENTENCE_END, UNKNOWN_ID, NGramModel
 
 GENERAL_MODEL = Path(__file__).with_name("general.npz")
@@ -185,12 +185,9 @@ class Converter:
             self._edges(lattice),
             self.dictionary.trie,
             self._mixture,
-            *self._begin,
+            self._begin,
             self._end,
-            UNKNOWN_ID,
-            self.tone_cost,
-            self.beam,
-            self.margin,
+            SearchLimits(self.tone_cost, self.beam, self.margin),
         )
         syllables = tuple(lattice.edges[edge].syllable for edge in path.tolist())
         words, start = [], 0

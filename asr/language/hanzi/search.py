@@ -15,7 +15,7 @@ import numpy.typing as npt
 from asr.base.compiled import compiled, copy_into
 from asr.language.hanzi.arcs import NONE, Arcs, Edges, word_arcs
 from asr.language.hanzi.dictionary import NO_WORD, Trie
-from asr.language.hanzi.mixture import Mixture, with_own
+from asr.language.hanzi.mixture import Mixture, SentenceBegin, with_own
 from asr.language.ngram.model import UNKNOWN_ID, advance, extend_key
 
 Int32 = npt.NDArray[np.int32]
@@ -48,20 +48,23 @@ class Paths(NamedTuple):
     own_lengths: Int64
 
 
+class SearchLimits(NamedTuple):
+    """What a search leaves out.
+
+    Attributes:
+        tone_cost: natural logarithm subtracted for each tone that differs; infinite to forbid it.
+        beam: maximum number of contexts at a node.
+        margin: natural logarithm; how much worse than the best at its node a path may be.
+    """
+
+    tone_cost: float
+    beam: int
+    margin: float
+
+
 @compiled
 def best_words(
-    edges: Edges,
-    trie: Trie,
-    mixture: Mixture,
-    begin_words: Int32,
-    begin_backoffs: Float32,
-    begin_length: int,
-    begin_own_length: int,
-    end_word: int,
-    unknown_word: int,
-    tone_cost: float,
-    beam: int,
-    margin: float,
+    edges: Edges, trie: Trie, mixture: Mixture, begin: SentenceBegin, end_word: int, limits: SearchLimits
 ) -> tuple[float, Int32, Int32, Int32]:
     """Return the best sequence of words from the first node to the last.
 
@@ -69,23 +72,16 @@ def best_words(
         edges: edges of the lattice; a path leads from every node to the last.
         trie: the dictionary.
         mixture: the language models.
-        begin_words: (C,) words of their context at the beginning of a sentence.
-        begin_backoffs: (C,) backoffs of that context.
-        begin_length: length of that context in the general model.
-        begin_own_length: length of that context in the own model.
+        begin: their context at the beginning of a sentence.
         end_word: id of the sentence end.
-        unknown_word: id of the unknown word, for syllables that are not a word.
-        tone_cost: natural logarithm subtracted for each tone that differs; infinite to forbid it.
-        beam: maximum number of contexts at a node.
-        margin: natural logarithm; how much worse than the best at its node a path may be.
+        limits: what is left out.
 
     Returns:
         natural log score; (W,) entry of each word, `AS_IS` or `NO_WORD`; (P,) edges of the path; (W,) number
         of edges of each word.
     """
-    arcs = word_arcs(edges, trie, tone_cost)
-    num_nodes = len(edges.first) - 1
-    context_size = len(begin_words)
+    arcs = word_arcs(edges, trie, limits.tone_cost)
+    num_nodes, beam, context_size = len(edges.first) - 1, limits.beam, len(begin.words)
     kept = Paths(
         np.zeros((num_nodes, beam), np.float64),
         np.zeros((num_nodes, beam), np.int32),
@@ -97,27 +93,18 @@ def best_words(
     )
     counts = np.zeros(num_nodes, np.int32)
     counts[0] = 1
-    copy_into(kept.words[0, 0], begin_words)
-    copy_into(kept.backoffs[0, 0], begin_backoffs)
-    kept.lengths[0, 0], kept.own_lengths[0, 0] = begin_length, begin_own_length
+    copy_into(kept.words[0, 0], begin.words)
+    copy_into(kept.backoffs[0, 0], begin.backoffs)
+    kept.lengths[0, 0], kept.own_lengths[0, 0] = begin.length, begin.own_length
     for node in range(1, num_nodes):
-        counts[node] = extend_to(node, arcs, kept, counts, trie, mixture, unknown_word, margin)
+        counts[node] = extend_to(node, arcs, kept, counts, mixture, limits.margin)
     score, place = best_end(kept, counts[-1], mixture, end_word)
     entries, path, lengths = backtrace(arcs, kept, num_nodes - 1, place)
     return score, entries, path, lengths
 
 
 @compiled
-def extend_to(
-    node: int,
-    arcs: Arcs,
-    kept: Paths,
-    counts: Int32,
-    trie: Trie,
-    mixture: Mixture,
-    unknown_word: int,
-    margin: float,
-) -> int:
+def extend_to(node: int, arcs: Arcs, kept: Paths, counts: Int32, mixture: Mixture, margin: float) -> int:
     """Keep the best paths to a node, one for each language model context; return their number."""
     most = 0
     for arc in range(arcs.first[node], arcs.first[node + 1]):
@@ -127,8 +114,7 @@ def extend_to(
     count, best = 0, -np.inf
     has_own = len(mixture.shares) > 0
     for arc in range(arcs.first[node], arcs.first[node + 1]):
-        start, entry = arcs.starts[arc], arcs.entries[arc]
-        word = trie.entry_words[entry] if entry >= 0 else unknown_word
+        start, entry, word = arcs.starts[arc], arcs.entries[arc], arcs.words[arc]
         for place in range(counts[start]):
             score = kept.scores[start, place] + arcs.scores[arc]
             if score < best - margin:
