@@ -1,7 +1,7 @@
 """Run an acoustic model on its devices: audio -> logits.
 
-runner = Listener(model)                                        # on one device
-runner = Listener(model, spread_over(devices), len(devices))    # each device gets its share of the rows
+runner = TensorFlowRunner(model)                                      # on one device
+runner = TensorFlowRunner(model, spread_over(devices), len(devices))  # each device gets its share of the rows
 best_paths = runner.compiled(best_path)                         # a function of a batch, traced once
 path = best_paths(audio, num_samples)
 """
