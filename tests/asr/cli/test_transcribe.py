@@ -357,6 +357,9 @@ def test_batch_and_chunk_sizes_grow_with_the_devices(trained_run, clips, monkeyp
     assert [len(chunk) for chunk in file_chunks(paths, 3)] == [12]
     assert len(list(loaded.transcribe_files(paths))) == 12
     assert batches == [3, 3, 3, 3]
+    batches.clear()
+    assert len(list(loaded.transcribe_files(paths, chunk_sizes=[2, 4, 6]))) == 12
+    assert batches == [2, 3, 1, 3, 3]
     largest = max(path.stat().st_size for path in paths)
     monkeypatch.setattr(file_recognizer, "BYTES_AT_ONCE", largest)
     assert 3 <= len(file_chunks(paths, 3)[0]) < 12
