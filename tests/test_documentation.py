@@ -140,7 +140,7 @@ NO_FIGURES = {
     "音节开始后 0.4 秒": "a constant, asr/transcription/transcript.py",
     "比自身起点晚 0.4 秒": "a constant, asr/transcription/transcript.py",
     "请求体停顿 20 秒": "a constant, asr/server/requests/request_body.py",
-    "0.7 秒没有音节": "a constant, asr/transcription/stream.py",
+    "0.7 秒没有音节": "a constant, asr/transcription/streaming/stream.py",
     "约 85% 的音节": "a statement of ASRT's makers",
     "about 85 % of the syllables": "a statement of ASRT's makers",
     "补零到 16 秒": "ASRT's padding",

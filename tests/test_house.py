@@ -41,7 +41,7 @@ LIGHT = [
     "asr.transcription.decoder_choice",
     "asr.transcription.to_files.journal",
     "asr.transcription.recognizer",
-    "asr.transcription.stream",
+    "asr.transcription.streaming.stream",
     "asr.transcription.formats",
     "asr.report.evaluation_comparison_page",
     "asr.report.evaluation_page",

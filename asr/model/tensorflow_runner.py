@@ -2,7 +2,7 @@
 
 runner = TensorFlowRunner(model)                                        # on one device
 runner = TensorFlowRunner(model, spread_over(devices), len(devices))    # each gets its share of the rows
-best_paths = runner.compiled(best_path)                         # a function of a batch, traced once
+best_paths = runner.compiled(best_path)                                 # a function of a batch, traced once
 path = best_paths(audio, num_samples)
 """
 

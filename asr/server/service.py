@@ -35,6 +35,7 @@ from asr.server.requests.admission import Admission, Ticket
 from asr.server.requests.hot_words import refuse_too_many
 from asr.server.requests.limits import Limits
 from asr.server.streams import Streams
+from asr.transcription.clips import ClipRecognizer
 from asr.transcription.decoder import Decoder
 from asr.transcription.long_audio import LongAudioRecognizer
 from asr.transcription.recognizer import Recognizer
@@ -66,6 +67,7 @@ class RecognitionService:
         self.admission, self.metrics = Admission(limits), Metrics()
         batch_samples = round(limits.batch_s * SAMPLE_RATE_HZ)
         self._batch_samples = batch_samples * runner.num_devices
+        self._clips = ClipRecognizer(runner, self.recognizer.decoder)
         self._logits = runner.compiled(lambda logits: logits)
         self.streams = Streams(self.recognizer, limits)
         kinds = [
@@ -216,7 +218,7 @@ class RecognitionService:
         """Recognize a clip as a whole, as `asr transcribe` does, with a decoder of the client's own."""
 
         def work(runner: ModelRunner) -> Segment:
-            (segment,) = Recognizer(runner, self.recognizer.vocabulary, decoder).decode_clips([waveform])
+            (segment,) = ClipRecognizer(runner, decoder).segments([waveform])
             return segment
 
         segment: Segment = await self._in_turns(work)
@@ -252,7 +254,7 @@ class RecognitionService:
         return opened(waveform, pauses_matter=not self.recognizer.runner.model.ignores_silence)
 
     def _run_clips(self, waveforms: list[Waveform]) -> list[Segment]:
-        return self.recognizer.decode_clips(waveforms)
+        return self._clips.segments(waveforms)
 
     def _run_pieces(self, batches: list[tuple[Waveform, npt.NDArray[np.int32]]]) -> list[Logits]:
         return [self._logits(*batch) for batch in batches]

@@ -29,7 +29,8 @@ from asr.server.requests.received_audio import refuse_too_long
 from asr.server.requests.request_errors import unavailable
 from asr.transcription.decoder import Decoder
 from asr.transcription.recognizer import Recognizer
-from asr.transcription.stream import Stream, Update
+from asr.transcription.streaming.stream import Stream, Update
+from asr.transcription.streaming.stream_logits import StreamingRunner
 from asr.transcription.transcript import Segment
 
 KIND = "stream"
@@ -47,6 +48,7 @@ class Streams:
 
     def __init__(self, recognizer: Recognizer, limits: Limits) -> None:
         self._recognizer, self._limits = recognizer, limits
+        self._runner = StreamingRunner(recognizer.runner, len(recognizer.vocabulary), self._run_clip)
         self._logits = recognizer.runner.compiled(lambda logits: logits)
         self._pool = ThreadPoolExecutor(limits.max_streams, KIND)
         self._stops: list[Callable[[], None]] = []  # of open streams; used in the event loop alone
@@ -100,10 +102,7 @@ class Streams:
             rate_hz: of its samples.
             decoder: in place of the recognizer's.
         """
-        recognizer = self._recognizer
-        if decoder is not None:
-            recognizer = Recognizer(recognizer.runner, recognizer.vocabulary, decoder)
-        stream = recognizer.stream(self._run_clip)
+        stream = Stream(self._runner, decoder or self._recognizer.decoder)
         return LiveStream(stream, rate_hz, self._pool, self._limits.max_audio_s)
 
     def close(self) -> None:

@@ -350,7 +350,7 @@ def _evaluate(trainer: Trainer, data: _Data, observer: TrainingObserver) -> Trai
 
 def _make_graph(run: Run) -> None:
     """Make the graph by which CPUs recognize, so that the first recognition need not."""
-    from asr.transcription.recognizer import cpu_runner
+    from asr.runs.chosen_model import cpu_runner
 
     try:
         cpu_runner(run, run.vocabulary())

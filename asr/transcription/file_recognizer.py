@@ -1,6 +1,6 @@
 """Transcribe many files in chunks, by a recognizer of this process or by the workers of a cluster.
 
-for path, result in zip(paths, transcribe_files(recognizer, paths)):
+for path, result in zip(paths, recognizer.transcribe_files(paths)):
     print(path, result)
 """
 
@@ -14,6 +14,8 @@ from typing import NamedTuple, Protocol
 from asr.base.errors import UserError
 from asr.base.work import OnProgress, ignore_progress
 from asr.model.runner import BYTES_AT_ONCE, FILES_AT_ONCE
+from asr.runs.run import Run
+from asr.transcription.decoder_choice import DecoderChoice
 from asr.transcription.transcript import Transcript
 
 
@@ -22,6 +24,12 @@ class LoadedFrom(NamedTuple):
 
     files: tuple[Path, ...]  # of the model and the decoder
     decoder: str  # its settings
+
+    @classmethod
+    def of(cls, run: Run, checkpoint: Path, choice: DecoderChoice) -> LoadedFrom:
+        """Return what a recognizer of a checkpoint and a decoder is loaded from."""
+        described_by = (checkpoint, run.directory / "config.toml", run.directory / "vocabulary.txt")
+        return cls((*described_by, *choice.files()), choice.identity())
 
 
 class FileRecognizer(Protocol):
@@ -38,31 +46,32 @@ class FileRecognizer(Protocol):
     @property
     def num_devices(self) -> int: ...  # noqa: D102
 
-    def transcribe_chunks(
-        self, chunks: Sequence[Sequence[Path]], on_progress: OnProgress
-    ) -> Iterator[Sequence[Transcript | UserError]]:
-        """Yield the transcripts of the files of each chunk, or the errors of files that cannot be read.
+    def transcribe_files(
+        self,
+        paths: Sequence[Path],
+        on_progress: OnProgress = ignore_progress,
+        chunk_sizes: Sequence[int] | None = None,
+    ) -> Iterator[Transcript | UserError]:
+        """Yield the transcript of each file, in order, or the error of a file that cannot be read.
 
         The last digits of scores depend on what shares a batch, so only the same chunk gives the same scores.
 
         Args:
-            chunks: see `file_chunks`.
+            paths: of the files.
             on_progress: receives how many recordings are done, beginning with 0; a chunk counts when the next
                 one is requested. The note is how much of a long recording has been read.
+            chunk_sizes: numbers of neighbouring files to read together; None for those of `file_chunks`.
         """
         ...
 
 
-def transcribe_files(
-    recognizer: FileRecognizer, paths: Sequence[Path], on_progress: OnProgress = ignore_progress
-) -> Iterator[Transcript | UserError]:
-    """Yield the transcript of each file, in order, or the error of a file that cannot be read."""
-    chunks = file_chunks(paths, recognizer.num_devices)
-    return itertools.chain.from_iterable(recognizer.transcribe_chunks(chunks, on_progress))
-
-
-def file_chunks(paths: Sequence[Path], num_devices: int) -> list[list[Path]]:
-    """Split files into chunks to read together, limited in number and in bytes."""
+def file_chunks(
+    paths: Sequence[Path], num_devices: int, chunk_sizes: Sequence[int] | None = None
+) -> list[list[Path]]:
+    """Split files into chunks to read together: of given sizes, or else limited in number and in bytes."""
+    if chunk_sizes is not None:
+        remaining = iter(paths)
+        return [list(itertools.islice(remaining, size)) for size in chunk_sizes]
     max_files, max_bytes = FILES_AT_ONCE * num_devices, BYTES_AT_ONCE * num_devices
     chunks: list[list[Path]] = []
     num_bytes = 0

@@ -20,7 +20,7 @@ from asr.audio.voice_activity import BLOCK_S, Piece, pauses_for, speech_pieces
 from asr.base.types import Hypothesis, Logits
 from asr.ctc.posteriors import log_softmax
 from asr.model.runner import BATCH_SAMPLES, ModelRunner
-from asr.transcription.stream_logits import seam
+from asr.transcription.streaming.stream_logits import seam
 from asr.transcription.transcript import Segment
 
 if TYPE_CHECKING:

@@ -16,12 +16,12 @@ import sys
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from asr.audio.opening import LongRecording, Opened, open_recording
-from asr.audio.recording import SAMPLE_RATE_HZ, AudioSource, Waveform, pad_waveforms
+from asr.audio.recording import AudioSource
 from asr.base.decoder_settings import DecoderSettings
 from asr.base.errors import UserError
 from asr.base.system.storage.refusals import StorageError
@@ -30,25 +30,24 @@ from asr.base.vocabulary import Vocabulary
 from asr.base.work import OnProgress, Work, ignore_progress
 from asr.ctc.hot_words import HotWords
 from asr.model.devices import (
-    HOST,
     ONE_DEVICE,
     Devices,
     ModelDevices,
     runs_on_the_cpu,
     start_model_devices,
 )
-from asr.model.runner import BATCH_SAMPLES, ModelRunner, RunClip
-from asr.runs.checkpoint import DamagedCheckpointError, load_decoding_weights
-from asr.runs.inference_graph import InferenceGraph
+from asr.model.runner import ModelRunner
+from asr.runs.chosen_model import chosen_model, cpu_runner
 from asr.runs.run import Run
+from asr.transcription.clips import ClipRecognizer
 from asr.transcription.decoder import Decoder
 from asr.transcription.decoder_choice import DecoderChoice
-from asr.transcription.file_recognizer import LoadedFrom, transcribe_files
+from asr.transcription.file_recognizer import LoadedFrom, file_chunks
 from asr.transcription.files import STANDARD_INPUT
 from asr.transcription.long_audio import LongAudioRecognizer
-from asr.transcription.stream import Stream
-from asr.transcription.stream_logits import StreamingRunner
-from asr.transcription.transcript import Segment, Transcript
+from asr.transcription.streaming.stream import Stream
+from asr.transcription.streaming.stream_logits import StreamingRunner
+from asr.transcription.transcript import Transcript
 
 if TYPE_CHECKING:
     from asr.model.acoustic_model import AcousticModel
@@ -164,7 +163,7 @@ class Recognizer:
         from asr.model.tensorflow_runner import TensorFlowRunner
 
         with devices.scope():
-            model, checkpoint = _chosen_model(run, vocabulary)
+            model, checkpoint = chosen_model(run, vocabulary)
         runner = TensorFlowRunner(model, devices.spread, len(devices.names), devices.place(model))
         return cls._of_runner(runner, vocabulary, choice, run, checkpoint, on_progress)
 
@@ -183,9 +182,8 @@ class Recognizer:
                 "%s: a start for fine-tuning alone (train.init_from), which recognizes badly as it is",
                 run.directory.name,
             )
-        described_by = (checkpoint, run.directory / "config.toml", run.directory / "vocabulary.txt")
-        origin = LoadedFrom((*described_by, *choice.files()), choice.identity())
-        return cls(runner, vocabulary, choice.decoder(vocabulary, runner.model.frame_s, on_progress), origin)
+        decoder = choice.decoder(vocabulary, runner.model.frame_s, on_progress)
+        return cls(runner, vocabulary, decoder, LoadedFrom.of(run, checkpoint, choice))
 
     @property
     def num_devices(self) -> int:
@@ -222,21 +220,20 @@ class Recognizer:
         return result
 
     def transcribe_files(
-        self, paths: Sequence[Path], on_progress: OnProgress = ignore_progress
+        self,
+        paths: Sequence[Path],
+        on_progress: OnProgress = ignore_progress,
+        chunk_sizes: Sequence[int] | None = None,
     ) -> Iterator[Transcript | UserError]:
         """Yield the transcript of each file, in order, or the error of a file that cannot be read.
 
         Args:
             paths: of the files; `-` for standard input.
-            on_progress: see `FileRecognizer.transcribe_chunks`.
+            on_progress: see `FileRecognizer.transcribe_files`.
+            chunk_sizes: see `FileRecognizer.transcribe_files`.
         """
-        return transcribe_files(self, paths, on_progress)
-
-    def transcribe_chunks(
-        self, chunks: Sequence[Sequence[Path]], on_progress: OnProgress
-    ) -> Iterator[Sequence[Transcript | UserError]]:
-        """Yield the transcripts of the files of each chunk; see `FileRecognizer`."""
-        report = _Report(sum(map(len, chunks)), on_progress)
+        report = _Report(len(paths), on_progress)
+        chunks = file_chunks(paths, self.num_devices, chunk_sizes)
         if chunks:
             report.done(0)
         with ThreadPoolExecutor(os.cpu_count()) as pool:
@@ -245,37 +242,12 @@ class Recognizer:
                 opened = list(opening)
                 opening = pool.map(self._opened_or_error, following)  # while this chunk is transcribed
                 if chunk:
-                    yield self._transcribe_opened([str(path) for path in chunk], opened, report)
+                    yield from self._transcribe_opened([str(path) for path in chunk], opened, report)
                     report.done(len(chunk))
 
-    def stream(self, run_clip: RunClip | None = None) -> Stream:
-        """Start to transcribe a stream.
-
-        Args:
-            run_clip: runs the model in place of the recognizer's runner, as in a server that runs many
-                streams together.
-        """
-        if run_clip is None:
-            return Stream(self._stream_runner, self.decoder)
-        return Stream(StreamingRunner(self.runner, len(self.vocabulary), run_clip), self.decoder)
-
-    def decode_clips(self, waveforms: Sequence[Waveform]) -> list[Segment]:
-        """Return the transcript of each waveform as a whole, in batches of similar length.
-
-        Args:
-            waveforms: (S,) int16 at 16 kHz each, at least 400 samples and at most some minutes.
-        """
-        by_length = sorted(range(len(waveforms)), key=lambda index: len(waveforms[index]))
-        found: dict[int, Segment] = {}
-        while by_length:
-            longest = len(waveforms[by_length[-1]])
-            size = self.runner.num_devices * max(1, BATCH_SAMPLES // longest)
-            indices, by_length = by_length[-size:], by_length[:-size]
-            audio, num_samples = pad_waveforms([waveforms[index] for index in indices])
-            reduced = self._compiled_step(audio, num_samples)
-            durations_s = [len(waveforms[index]) / SAMPLE_RATE_HZ for index in indices]
-            found.update(zip(indices, self.decoder.segments(reduced, durations_s), strict=True))
-        return [found[index] for index in range(len(waveforms))]
+    def stream(self) -> Stream:
+        """Start to transcribe a stream."""
+        return Stream(self._streaming_runner, self.decoder)
 
     def _open(self, audio: AudioSource) -> Opened:
         return open_recording(audio, pauses_matter=not self.runner.model.ignores_silence)
@@ -295,7 +267,7 @@ class Recognizer:
     def _transcribe_opened(
         self, names: Sequence[str], opened: Sequence[Opened | UserError], report: _Report
     ) -> list[Transcript | UserError]:
-        short = iter(self.decode_clips([one for one in opened if isinstance(one, np.ndarray)]))
+        short = iter(self._clips.segments([one for one in opened if isinstance(one, np.ndarray)]))
         results: list[Transcript | UserError] = []
         for name, recording in zip(names, opened, strict=True):
             if isinstance(recording, LongRecording):
@@ -325,17 +297,19 @@ class Recognizer:
             return error
         return Transcript.of(segments, duration_s, self.vocabulary.unit)
 
+    # each is compiled once, and not before it is used
+
+    @functools.cached_property
+    def _clips(self) -> ClipRecognizer:
+        return ClipRecognizer(self.runner, self.decoder)
+
     @functools.cached_property
     def _long_audio(self) -> LongAudioRecognizer:
         return LongAudioRecognizer(self.runner, self.decoder)
 
     @functools.cached_property
-    def _stream_runner(self) -> StreamingRunner:
-        return StreamingRunner(self.runner, len(self.vocabulary))  # compiled once for all streams
-
-    @functools.cached_property
-    def _compiled_step(self) -> Any:
-        return self.runner.compiled(self.decoder.search.reduce)
+    def _streaming_runner(self) -> StreamingRunner:
+        return StreamingRunner(self.runner, len(self.vocabulary))
 
 
 class _Report:
@@ -356,48 +330,3 @@ class _Report:
     def _report(self, note: str) -> None:
         work = Work("transcribing", self._num_done, self._num_recordings, "recordings", note)
         self._on_progress(work)
-
-
-def cpu_runner(run: Run, vocabulary: Vocabulary) -> tuple[ModelRunner, Path]:
-    """Return what runs a run's model on the CPU, and the model's checkpoint.
-
-    The graph is made where the run has none of this checkpoint.
-    """
-    checkpoint = run.chosen_checkpoint()
-    graph = InferenceGraph.of(run, checkpoint)
-    if graph and (kept := graph.runner()):
-        return kept, checkpoint
-    start_model_devices()  # before the import of TensorFlow, to silence its logs
-    import tensorflow as tf
-
-    from asr.model.tensorflow_runner import TensorFlowRunner
-
-    with tf.device(HOST):
-        model, checkpoint = _chosen_model(run, vocabulary)
-        graph = InferenceGraph.of(run, checkpoint)
-        made = graph.make(model, vocabulary) if graph else None
-    return made or TensorFlowRunner(model), checkpoint
-
-
-def _chosen_model(run: Run, vocabulary: Vocabulary) -> tuple[AcousticModel, Path]:
-    """Return the model of a run's chosen checkpoint, and the path of the checkpoint."""
-    from asr.model.acoustic_model import make_acoustic_model
-
-    model = make_acoustic_model(run.config(), vocabulary)
-    path = run.chosen_checkpoint()
-    try:
-        load_decoding_weights(path, model)
-    except DamagedCheckpointError as error:
-        raise UserError(f"{error}; remove it to use another checkpoint") from None
-    except UserError:
-        if path.exists():
-            raise
-        # training has replaced it with a better one
-        path = run.chosen_checkpoint()
-        load_decoding_weights(path, model)
-    if not all(np.isfinite(weight).all() for weight in model.get_weights()):
-        raise UserError(
-            f"{path}: its weights have diverged (NaN or infinite); remove it to use an earlier checkpoint, "
-            "or train again with a lower train.learning_rate"
-        )
-    return model, path

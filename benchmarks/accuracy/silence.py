@@ -28,6 +28,7 @@ from asr.base.decoder_settings import DecoderSettings
 from asr.base.registry import EXPORT_FORMATS, load_part
 from asr.base.vocabulary import Vocabulary
 from asr.runs.run import Run
+from asr.transcription.clips import ClipRecognizer
 from benchmarks.common import show
 from data_pipeline.augment.noise import ColouredNoises
 from data_pipeline.manifests.manifest import read_manifest
@@ -116,6 +117,7 @@ def silence(duration_s: float, level_dbfs: float | None, rng: np.random.Generato
 def recognizers(run: Path) -> dict[str, Recognize]:
     """Return the ways in which a run recognizes, each greedily."""
     recognizer = Recognizer.load(run, settings=DecoderSettings(), write_hanzi=False)
+    clips = ClipRecognizer(recognizer.runner, recognizer.decoder)
 
     def transcribe(waveform: Waveform) -> Tokens:
         file = io.BytesIO()
@@ -124,7 +126,7 @@ def recognizers(run: Path) -> dict[str, Recognize]:
         return recognizer.transcribe(file).tokens
 
     def whole(waveform: Waveform) -> Tokens:
-        return recognizer.decode_clips([waveform])[0].tokens
+        return clips.segments([waveform])[0].tokens
 
     def stream(waveform: Waveform) -> Tokens:
         stream = recognizer.stream()

@@ -15,15 +15,32 @@ from __future__ import annotations
 import contextlib
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import tensorflow as tf
 
 from multigpu.replication.towers import Share, Tensor
 
+Result = TypeVar("Result")
 
-class LockstepRequired(BaseException):
-    """Reports that a tower outside of lockstep asks for a sum; no Exception, so that no layer catches it."""
+
+def run_without_sums(run: Callable[[], Result], contexts: Sequence[TowerContext]) -> Result | None:
+    """Run towers outside of lockstep and return their results; None if one asks for a sum over all towers.
+
+    The contexts know whether one has asked. The error does not: a layer may catch it, and AutoGraph raises
+    another one in its place.
+
+    Args:
+        run: runs the towers.
+        contexts: of the towers.
+    """
+    try:
+        results = run()
+    except Exception:
+        if any(context.asked_for_sum for context in contexts):
+            return None
+        raise
+    return None if any(context.asked_for_sum for context in contexts) else results
 
 
 def run_in_lockstep(towers: Sequence[Callable[[], Any]]) -> list[Any]:
@@ -56,11 +73,11 @@ def sum_over_towers(values: Sequence[Tensor]) -> list[Tensor]:
     """Return the sum of each value over the towers; called from within a tower.
 
     Raises:
-        LockstepRequired: the tower was not run in lockstep.
+        RuntimeError: the tower was not run in lockstep.
     """
     thread = threading.current_thread()
     if not isinstance(thread, _TowerThread):
-        raise LockstepRequired
+        raise RuntimeError("expected a tower in lockstep, received one outside; run it by `run_in_lockstep`")
     return thread.sum_over_towers(list(values))
 
 
@@ -71,11 +88,14 @@ class TowerContext(tf.distribute.ReplicaContext):
         index: index of the tower.
         num_towers: number of towers of the model.
         share: the tower's share of the batch.
+
+    Attributes:
+        asked_for_sum: whether the tower has asked for a sum over all towers.
     """
 
     def __init__(self, index: int, num_towers: int, share: Share) -> None:
         super().__init__(tf.distribute.get_strategy(), replica_id_in_sync_group=index)
-        self.index, self.share = index, share
+        self.index, self.share, self.asked_for_sum = index, share, False
         self._num_towers = num_towers
 
     @property
@@ -88,6 +108,7 @@ class TowerContext(tf.distribute.ReplicaContext):
 
         A tower without rows of its own has no effect.
         """
+        self.asked_for_sum = True
         mean = str(getattr(reduce_op, "value", reduce_op)).upper() == "MEAN"
         factor = self.share.weight if mean else self.share.in_use
 
@@ -123,10 +144,6 @@ class Alone(TowerContext):
     def all_reduce(self, reduce_op: Any, value: Any, options: Any = None) -> Any:
         """Return the value, as tensors."""
         return tf.nest.map_structure(tf.convert_to_tensor, value)
-
-
-class _Stopped(BaseException):
-    """Ends a tower after another one has failed."""
 
 
 class _TowerThread(threading.Thread):
@@ -174,7 +191,7 @@ class _TowerThread(threading.Thread):
         self._their_turn.release()
         self._my_turn.acquire()
         if self._stopping or self._sums is None:
-            raise _Stopped
+            raise RuntimeError("another tower has failed")  # unwinds this one, whose result nobody reads
         return self._sums
 
     def run(self) -> None:
@@ -185,10 +202,9 @@ class _TowerThread(threading.Thread):
                 with self._around():
                     self._home = _graph()
                     self.result = self._tower()
-        except _Stopped:
-            pass
-        except BaseException as error:
-            self._error = error
+        except BaseException as error:  # raised again in the thread of `run_to_next_sum`
+            if not self._stopping:
+                self._error = error
         self._their_turn.release()
 
 

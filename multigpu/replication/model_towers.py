@@ -16,7 +16,7 @@ from multigpu.replication.keras_internals import (
     layers_of,
     synchronize_masked_statistics,
 )
-from multigpu.replication.lockstep import LockstepRequired, TowerContext, run_in_lockstep
+from multigpu.replication.lockstep import TowerContext, run_in_lockstep, run_without_sums
 from multigpu.replication.state import check_stateless, weigh_means_by_rows, write_updates
 from multigpu.replication.stateless import Tower, TowerResult, call_as_outermost, shapes_for_any_rows
 from multigpu.replication.towers import Structure, Tensor, as_tensors, merge, share_out, weighted_mean
@@ -199,19 +199,21 @@ class ModelTowers:
         shares = [tower.share for tower in towers]
         return shapes_for_any_rows(work, as_tensors(batch), towers[0].variables, shares)
 
-    def _run_all(self, forward: Callable[..., TowerResult], *columns: Iterable[Any]) -> list[TowerResult]:
+    def _run_all(
+        self, forward: Callable[..., TowerResult], towers: Sequence[Tower], *columns: Iterable[Any]
+    ) -> list[TowerResult]:
         """Run every tower, in lockstep if one asks for a sum over all."""
-        calls = _calls(forward, *columns)
+        calls = _calls(forward, towers, *columns)
         if not self._in_lockstep:
-            try:
-                return _run_in_turn(calls)
-            except LockstepRequired:
-                self._in_lockstep = True
-                if self.jit_compile:
-                    warnings.warn(
-                        "synchronized towers cannot be compiled by XLA; continuing without it", stacklevel=2
-                    )
-                    self.jit_compile = False
+            results = run_without_sums(lambda: _run_in_turn(calls), [tower.context for tower in towers])
+            if results is not None:
+                return results
+            self._in_lockstep = True
+            if self.jit_compile:
+                warnings.warn(
+                    "synchronized towers cannot be compiled by XLA; continuing without it", stacklevel=2
+                )
+                self.jit_compile = False
         clear_added_losses(self.inner)
         return run_in_lockstep([functools.partial(call_as_outermost, call) for call in calls])
 

@@ -16,7 +16,7 @@ from multigpu.replication.keras_internals import (
     layers_of,
     synchronize_masked_statistics,
 )
-from multigpu.replication.lockstep import LockstepRequired, TowerContext
+from multigpu.replication.lockstep import TowerContext, run_without_sums
 from multigpu.replication.model_towers import LossAndGradients, sum_gradients
 from multigpu.replication.state import check_stateless, weigh_means_by_rows, write_updates
 from multigpu.replication.stateless import Tower, call_as_outermost, copies_of, shapes_for_any_rows
@@ -156,15 +156,16 @@ class Pipeline:
         weigh_means_by_rows(self.inner)
         shares = share_out((work.x, work.rows), num_shares)
         declared = self._declared(work, shares)
+        contexts = [TowerContext(index, len(shares), share) for index, share in enumerate(shares)]
         passes = None
         if not self._in_lockstep:
-            try:
-                passes = pipelined(self._micro_batches(work, shares), self.homes)
-            except LockstepRequired:
-                self._in_lockstep = True
+            passes = run_without_sums(
+                lambda: pipelined(self._micro_batches(work, contexts), self.homes), contexts
+            )
         if passes is None:
+            self._in_lockstep = True
             clear_added_losses(self.inner)
-            passes = in_lockstep(self._micro_batches(work, shares), self.homes)
+            passes = in_lockstep(self._micro_batches(work, contexts), self.homes)
         for home, column in zip(self.homes, zip(*passes.forwards, strict=True), strict=True):
             write_updates(self.inner, [forward.updates for forward in column], shares, home)
         return shares, passes, declared
@@ -178,16 +179,16 @@ class Pipeline:
         variables = [*self.inner.variables, *self.inner.metrics_variables]
         return shapes_for_any_rows(whole, (work.x, work.rows), variables, shares)
 
-    def _micro_batches(self, work: _Work, shares: Sequence[Share]) -> list[list[MicroBatch]]:
+    def _micro_batches(self, work: _Work, contexts: Sequence[TowerContext]) -> list[list[MicroBatch]]:
         """Return the micro-batches of each replica, whose devices have one copy of their stage's weights."""
-        contexts = iter([TowerContext(index, len(shares), share) for index, share in enumerate(shares)])
+        remaining = iter(contexts)
         replicas = []
         for devices in self.replicas:
             towers = [
                 (device, self._variables(stage), copies_of(self._variables(stage), device))
                 for stage, device in zip(self.stages, devices, strict=True)
             ]
-            own = itertools.islice(contexts, self.num_micro_batches)
+            own = itertools.islice(remaining, self.num_micro_batches)
             replicas.append([self._micro_batch(work, context, towers) for context in own])
         return replicas
 

@@ -63,6 +63,23 @@ def test_synchronized_towers_cannot_be_compiled(both):
         parallel.train_on_batch(X, Y)
 
 
+class Wary(keras.layers.Layer):
+    """Adds the sum over all towers to its inputs, and has another result if there is an error."""
+
+    def call(self, x):
+        try:
+            total = tf.distribute.get_replica_context().all_reduce("SUM", tf.reduce_sum(x, 0, keepdims=True))
+        except Exception:
+            return x
+        return x + total
+
+
+def test_layer_that_catches_errors_gets_sums_over_all_towers():
+    inner = keras.Sequential([keras.Input((5,)), Wary()])
+    outputs = ParallelModel(inner, 3)(X).numpy()
+    assert np.allclose(outputs, X + X.sum(0), atol=1e-4)
+
+
 def test_towers_normalize_their_own_rows_and_average_moving_statistics():
     inner = keras.Sequential([keras.Input((5,)), keras.layers.BatchNormalization(momentum=0.5, epsilon=1e-6)])
     outputs = ParallelModel(inner, 3)(X, training=True).numpy()

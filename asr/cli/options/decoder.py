@@ -88,6 +88,18 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def given_search_options(arguments: argparse.Namespace) -> list[str]:
+    """Return the options of `add_search_arguments` and `--hanzi` as they were given, for another command."""
+    given = {
+        "--lm": arguments.language_model,
+        "--hot-words": arguments.hot_words,
+        "--beam": arguments.beam,
+        "--hanzi": arguments.hanzi_model,
+    }
+    once = [(option, str(value)) for option, value in given.items() if value is not None]
+    return [word for pair in (*once, *(("--decoder", one) for one in arguments.decoder)) for word in pair]
+
+
 def decoder_choice(arguments: argparse.Namespace, run: Run | ExportedModel) -> DecoderChoice:
     """Return the decoder that the options of `add_decoder_arguments` ask for.
 

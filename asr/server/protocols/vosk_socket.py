@@ -14,7 +14,7 @@ from asr.server.requests.request_errors import invalid
 from asr.server.service import RecognitionService
 from asr.server.streams import LiveStream
 from asr.transcription.decoder import Decoder
-from asr.transcription.stream import Update
+from asr.transcription.streaming.stream import Update
 from asr.transcription.transcript import Segment
 
 DEFAULT_RATE_HZ = 8000

@@ -22,7 +22,7 @@ from asr.ctc.forced_alignment import align_tokens
 from asr.transcription.alignment.fit import misfits
 from asr.transcription.alignment.intervals import quiet_steps, token_intervals
 from asr.transcription.recognizer import Recognizer
-from asr.transcription.stream_logits import StreamingRunner
+from asr.transcription.streaming.stream_logits import StreamingRunner
 from asr.transcription.transcript import Token, Word
 
 WINDOW_S = 30.0
@@ -97,8 +97,8 @@ def log_probs_of_tokens(
 ) -> npt.NDArray[np.float32]:
     """Return the log posteriors (natural) of the given ids in every frame, in bounded memory.
 
-    The recording is streamed through the model, see asr/transcription/stream.py: a model that normalises
-    features over the clip receives each stretch of speech between two pauses as a clip of its own.
+    The recording is streamed through the model, see `asr.transcription.streaming.stream`: a model that
+    normalises features over the clip receives each stretch of speech between two pauses as a clip of its own.
 
     Args:
         recognizer: provides the acoustic model.

@@ -63,7 +63,7 @@ class Journal:
     def __init__(self, file: BinaryIO, path: Path, model: str, sources: Sequence[Path]) -> None:
         self.path, self.model, self._file, self._sources = path, model, file, sources
         # taken before any file is read, so that a file that changes later does not match the next time
-        self._stamps = [_stamp(source) for source in sources]
+        self._stamps = [stamp_of(source) for source in sources]
         self._header = json.dumps({"asr": __version__, "model": model}).encode() + b"\n"
         self._ends = [len(self._header)]  # byte offset after each line
         self._failed: list[bool] = []
@@ -203,7 +203,7 @@ def model_digest(files: Sequence[Path], settings: str = "") -> str:
     return total.hexdigest()
 
 
-def _stamp(source: Path) -> str | None:
+def stamp_of(source: Path) -> str | None:
     """Return size and time of a file, to detect changes; None if it can be read only once, as a pipe."""
     if str(source) == STANDARD_INPUT:
         return None

@@ -21,7 +21,7 @@ from asr.base.errors import UserError
 from asr.base.work import OnProgress, Work, ignore_progress
 from asr.runs.run import Run
 from asr.transcription.decoder_choice import DecoderChoice
-from asr.transcription.file_recognizer import LoadedFrom
+from asr.transcription.file_recognizer import LoadedFrom, file_chunks
 from asr.transcription.files import STANDARD_INPUT
 from asr.transcription.recognizer import Recognizer
 from asr.transcription.to_files.journal import model_digest
@@ -83,19 +83,23 @@ class ClusterRecognizer:
         there = ModelThere(_absolute(run), _with_absolute_paths(choice), model_digest(origin.files))
         return cls(cluster, there, origin)
 
-    def transcribe_chunks(
-        self, chunks: Sequence[Sequence[Path]], on_progress: OnProgress
-    ) -> Iterator[Sequence[Transcript | UserError]]:
-        """Yield the transcripts of the files of each chunk; see `FileRecognizer`."""
-        if any(str(path) == STANDARD_INPUT for chunk in chunks for path in chunk):
+    def transcribe_files(
+        self,
+        paths: Sequence[Path],
+        on_progress: OnProgress = ignore_progress,
+        chunk_sizes: Sequence[int] | None = None,
+    ) -> Iterator[Transcript | UserError]:
+        """Yield the transcript of each file, in order; see `FileRecognizer`."""
+        if any(str(path) == STANDARD_INPUT for path in paths):
             raise UserError(f"{STANDARD_INPUT}: standard input stays on this machine; leave out `cluster`")
-        num_done, total = 0, sum(map(len, chunks))
+        num_done, total = 0, len(paths)
+        chunks = file_chunks(paths, self.num_devices, chunk_sizes)
         if chunks:
             on_progress(Work("transcribing", 0, total, "recordings"))
         results = self._cluster.results(functools.partial(_transcribed_there, self._model), chunks)
         with contextlib.closing(results):
             for of_chunk in results:
-                yield of_chunk
+                yield from of_chunk
                 num_done += len(of_chunk)
                 on_progress(Work("transcribing", num_done, total, "recordings"))
 
@@ -129,9 +133,7 @@ def _transcribed_there(model: ModelThere, paths: list[Path]) -> list[Transcript 
     with _busy:  # a recognizer uses all cores, which another thread of the worker would have to share
         if not _loaded or _loaded[0][0] != model:
             _loaded[:] = [(model, _load_there(model))]
-        recognizer = _loaded[0][1]
-        (results,) = recognizer.transcribe_chunks([paths], ignore_progress)
-    return list(results)
+        return list(_loaded[0][1].transcribe_files(paths, chunk_sizes=[len(paths)]))
 
 
 def _load_there(model: ModelThere) -> Recognizer:

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import itertools
 import logging
 import secrets
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import TypeAlias
 
 from asr.base.errors import UserError
 from asr.base.system.files import whole_file
@@ -25,6 +27,8 @@ from asr.transcription.to_files.shards import Shard, ShardInfo
 from asr.transcription.transcript import Transcript
 
 logger = logging.getLogger(__name__)
+
+OnResults: TypeAlias = Callable[[Sequence[Path], Iterable[Transcript | UserError]], None]
 
 MAX_LISTED = 3
 
@@ -75,7 +79,11 @@ def transcribe_to_file(
 
 @contextlib.contextmanager
 def resumable_transcripts(
-    recognizer: FileRecognizer, sources: Sequence[Path], out: Path, on_progress: OnProgress = ignore_progress
+    recognizer: FileRecognizer,
+    sources: Sequence[Path],
+    out: Path,
+    on_progress: OnProgress = ignore_progress,
+    on_results: OnResults = lambda *_: None,
 ) -> Iterator[Journal]:
     """Transcribe recordings into the journal beside a file, for a block that writes the file from it.
 
@@ -88,12 +96,29 @@ def resumable_transcripts(
         sources: paths of the recordings; `-` for standard input.
         out: path of the file; the journal is removed when the block is done.
         on_progress: receives how many recordings are done.
+        on_results: receives recordings and their results as they come, those kept already first.
 
     Raises:
         UserError: the journal cannot be written, or another process is writing it.
     """
+
+    def report(work: Work) -> None:
+        on_progress(dataclasses.replace(work, done=num_before + work.done, total=len(sources)))
+
     with open_journal(out, _digest_of(recognizer), sources) as journal:
-        _transcribe(recognizer, sources, journal, on_progress)
+        chunks = journal.remaining_chunks(file_chunks(sources, recognizer.num_devices))
+        _log_resumed(journal, len(sources))
+        num_before = journal.num_rows
+        on_results(sources[:num_before], journal.results())
+        results = recognizer.transcribe_files(sources[num_before:], report, list(map(len, chunks)))
+        for chunk in chunks:
+            of_chunk = list(itertools.islice(results, len(chunk)))
+            for source, result in zip(chunk, of_chunk, strict=True):
+                log_problem(source, result)
+            journal.add(of_chunk)
+            on_results(chunk, of_chunk)
+        none_left = list(results)  # asking for more reports that the last chunk is done
+        assert not none_left
         yield journal
 
 
@@ -135,33 +160,9 @@ def transcribe_to_files(
     sources, kept = list(outs), out if list(outs.values()) == [out] else out / "transcripts"
     if shard:
         sources, kept = shard.of(sources), shard.path(kept)
-    with open_journal(kept, _digest_of(recognizer), sources) as journal:
-        _transcribe(recognizer, sources, journal, on_progress, write)
+    with resumable_transcripts(recognizer, sources, kept, on_progress, write) as journal:
         doubtful.log()
         return journal.num_failed
-
-
-def _transcribe(
-    recognizer: FileRecognizer,
-    sources: Sequence[Path],
-    journal: Journal,
-    on_progress: OnProgress,
-    on_results: Callable[[Sequence[Path], Iterable[Transcript | UserError]], None] = lambda *_: None,
-) -> None:
-    """Complete a journal; `on_results` receives recordings and their results, those kept already first."""
-    chunks = journal.remaining_chunks(file_chunks(sources, recognizer.num_devices))
-    _log_resumed(journal, len(sources))
-    num_before = journal.num_rows
-    on_results(sources[:num_before], journal.results())
-
-    def report(work: Work) -> None:
-        on_progress(dataclasses.replace(work, done=num_before + work.done, total=len(sources)))
-
-    for chunk, results in zip(chunks, recognizer.transcribe_chunks(chunks, report), strict=True):
-        for source, result in zip(chunk, results, strict=True):
-            log_problem(source, result)
-        journal.add(results)
-        on_results(chunk, results)
 
 
 def log_problem(source: Path, result: Transcript | UserError) -> None:

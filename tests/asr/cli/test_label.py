@@ -1,16 +1,25 @@
+import argparse
 import dataclasses
 import itertools
+import os
 import shlex
 import shutil
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
+from helpers import ROOT
 
 from asr.base.config import Config
 from asr.base.types import MachineLabel
 from asr.base.vocabulary import Vocabulary
-from asr.cli.commands.speech.label_rounds import rounds
+from asr.cli.commands.speech.label import add_label_arguments
+from asr.cli.commands.speech.label_rounds import Round, rounds
 from asr.cli.main import main
+from asr.cli.options.decoder import given_search_options
 from asr.runs.run import Run
 from asr.transcription.recognizer import Recognizer
 from data_pipeline.manifests.manifest import read_manifest, write_manifest
@@ -49,6 +58,33 @@ def test_label_writes_a_manifest_and_names_the_next_commands(clips, separable_ru
     assert f"data.machine_labelled={out}" in commands[0]
     assert not list(out.parent.glob("*.unfinished"))
     assert main(command) == 0  # over what it has written itself
+
+
+def test_next_command_repeats_the_options_of_decoding(clips, separable_run, dev, tmp_path, capsys):
+    words = tmp_path / "my words.txt"
+    words.write_text(" ".join(clips[0].tokens[:2]) + "\n")
+    given = ["--hot-words", str(words), "--beam", "4", "--decoder", "hot_word_boost=1.5"]
+    given += ["--decoder", "beam_width=12.0", "--hanzi", "general"]
+    out = tmp_path / "labelled.jsonl"
+    command = ["label", str(separable_run), clips[0].audio_path, "--dev", str(dev), "--out", str(out)]
+    assert main([*command, *given, "--min-confidence", "0"]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("    asr label ")]
+    first, repeated = (parsed(words) for words in ([*command[1:], *given], shlex.split(line)[2:]))
+    assert repeated.min_confidence == 0
+    for option in ("language_model", "hot_words", "beam", "decoder", "hanzi_model", "dev", "files"):
+        assert getattr(repeated, option) == getattr(first, option), option
+
+
+def parsed(words):
+    parser = argparse.ArgumentParser()
+    add_label_arguments(parser)
+    return parser.parse_args(words)
+
+
+def test_options_of_decoding_that_were_not_given_are_not_repeated():
+    assert given_search_options(parsed(["runs/a", "a.wav", "--out", "l.jsonl"])) == []
+    with_lm = parsed(["runs/a", "a.wav", "--out", "l.jsonl", "--lm", "my lm"])
+    assert given_search_options(with_lm) == ["--lm", "my lm"]
 
 
 def test_commands_of_the_next_round_count_on(clips, separable_run, dev, tmp_path, capsys):
@@ -92,6 +128,77 @@ def test_rounds_label_and_train_again_and_what_is_done_is_not_repeated(
     assert [line[3:] for line in printed.splitlines() if line[:3] in ("A  ", "B  ", "C  ")] == [
         str(one) for one in (run, first.directory, second.directory)
     ]
+
+
+# a command that is killed when it calls a function of the training that follows the labels
+KILLED = """
+import importlib, os, signal, sys
+
+module, owner, name = sys.argv[1].split(":")
+owner = getattr(importlib.import_module(module), owner)
+setattr(owner, name, lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL))
+from asr.cli.main import main
+from asr.cli.options.decoder import given_search_options
+
+main(sys.argv[2:])
+"""
+
+
+@pytest.mark.parametrize(
+    "dies_in",
+    ["asr.runs.run:Run:create", pytest.param("asr.training.trainer:Trainer:train", marks=pytest.mark.slow)],
+)
+def test_labels_of_a_round_whose_training_was_killed_are_used(
+    dies_in, clips, separable_run, dev, tmp_path, capsys
+):
+    run = shutil.copytree(separable_run, tmp_path / "mine")
+    recording = shutil.copy(clips[0].audio_path, tmp_path)
+    out = tmp_path / "labelled.jsonl"
+    command = ["label", str(run), recording, "--dev", str(dev), "--out", str(out), "--rounds", "1"]
+    command += ["--min-confidence", "0"]
+    killed = subprocess.run([sys.executable, "-c", KILLED, dies_in, *command], cwd=ROOT, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    assert not Run(tmp_path / "mine-labelled").checkpoints()
+    before = out.stat().st_ino
+    assert main(command) == 0
+    assert f"{out}: labelled already" in capsys.readouterr().out
+    assert out.stat().st_ino == before  # it is not written again
+    assert Run(tmp_path / "mine-labelled").checkpoints()
+
+
+def test_labels_of_other_settings_or_recordings_are_not_used(
+    clips, separable_run, dev, tmp_path, capsys, monkeypatch
+):
+    monkeypatch.setattr(Round, "train", interrupted)
+    run = shutil.copytree(separable_run, tmp_path / "mine")
+    recording = Path(shutil.copy(clips[0].audio_path, tmp_path))
+    out = tmp_path / "labelled.jsonl"
+    command = ["label", str(run), str(recording), "--dev", str(dev), "--out", str(out), "--rounds", "1"]
+    command += ["--min-confidence"]
+
+    def labels(limit):
+        assert main([*command, limit]) == 130
+        return f"{out}: labelled already" not in capsys.readouterr().out
+
+    assert labels("0")
+    assert not labels("0")
+    assert labels("0.01")
+    os.utime(recording, (0, 0))
+    assert labels("0.01")
+    with out.open("a") as file:
+        file.write(out.read_text().splitlines()[0].replace(recording.stem, "other") + "\n")
+    assert labels("0.01")
+    with np.load(Run(run).chosen_checkpoint()) as arrays:
+        changed = {
+            name: array * 1.01 if array.dtype == np.float32 else array for name, array in arrays.items()
+        }
+    np.savez(Run(run).chosen_checkpoint(), **changed)
+    assert labels("0.01")
+    assert not labels("0.01")
+
+
+def interrupted(*_, **__):
+    raise KeyboardInterrupt
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ import numpy as np
 import pytest
 import srt
 from helpers import ROOT
+from helpers.clips import clip_segments
 
 import multigpu.replication.towers
 from asr.audio import opening
@@ -24,6 +25,7 @@ from asr.cli.commands.speech.transcribe import _only_errors_reach_the_terminal
 from asr.cli.main import main
 from asr.model.devices import Devices
 from asr.runs.run import Run
+from asr.transcription import clips as clips_module
 from asr.transcription import file_recognizer, recognizer
 from asr.transcription.file_recognizer import file_chunks
 from asr.transcription.files import write_list
@@ -321,7 +323,7 @@ def several_devices(request, trained_run):
 def test_more_devices_than_recordings_give_correct_transcripts(one_device, several_devices, clips):
     waveforms = [read_audio(clip.audio_path) for clip in clips[:5]]
     for num in (1, 2, 4, 5):
-        alone, spread = (r.decode_clips(waveforms[:num]) for r in (one_device, several_devices))
+        alone, spread = (clip_segments(r, waveforms[:num]) for r in (one_device, several_devices))
         for a, b in zip(alone, spread, strict=True):
             assert (a.tokens, a.times_s, a.end_s) == (b.tokens, b.times_s, b.end_s)
             assert a.score == pytest.approx(b.score, abs=1e-3)
@@ -346,15 +348,18 @@ def test_batch_and_chunk_sizes_grow_with_the_devices(trained_run, clips, monkeyp
         batches.append(len(waveforms))
         return original(waveforms)
 
-    original = recognizer.pad_waveforms
+    original = clips_module.pad_waveforms
     paths = [Path(clip.audio_path) for clip in clips]
-    monkeypatch.setattr(recognizer, "pad_waveforms", pad)
-    monkeypatch.setattr(recognizer, "BATCH_SAMPLES", 1)  # one recording for each device
+    monkeypatch.setattr(clips_module, "pad_waveforms", pad)
+    monkeypatch.setattr(clips_module, "BATCH_SAMPLES", 1)  # one recording for each device
     monkeypatch.setattr(file_recognizer, "FILES_AT_ONCE", 4)
     loaded = Recognizer.load(trained_run, Devices(3))
     assert [len(chunk) for chunk in file_chunks(paths, 3)] == [12]
     assert len(list(loaded.transcribe_files(paths))) == 12
     assert batches == [3, 3, 3, 3]
+    batches.clear()
+    assert len(list(loaded.transcribe_files(paths, chunk_sizes=[2, 4, 6]))) == 12
+    assert batches == [2, 3, 1, 3, 3]
     largest = max(path.stat().st_size for path in paths)
     monkeypatch.setattr(file_recognizer, "BYTES_AT_ONCE", largest)
     assert 3 <= len(file_chunks(paths, 3)[0]) < 12

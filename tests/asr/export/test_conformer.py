@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from helpers.clips import clip_segments
 from helpers.exports import CONFORMER, SELF_CONDITIONED
 from helpers.random_run import random_run, trained_recognizer
 from helpers.recognize import recognize
@@ -81,7 +82,7 @@ def test_exported_folder_recognizes_recordings_and_streams_as_its_run(folder, co
     for recognizer in (exported, trained):
         assert recognizer.runner.model.receptive_field() is not None
         segments, updates = streamed(recognizer.stream(), waveform, 7000)
-        whole = recognizer.decode_clips([waveform])[0]
+        whole = clip_segments(recognizer, [waveform])[0]
         assert tokens_of(segments) == whole.tokens
         results.append((whole.tokens, whole.times_s, [one.tokens[: one.num_final] for one in updates]))
     assert results[0] == results[1]

@@ -7,6 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 import soundfile
+from helpers.clips import clip_segments
 
 from asr.audio.recording import audio_blocks, read_audio, write_wav
 from asr.audio.voice_activity import speech_pieces
@@ -17,7 +18,7 @@ from asr.model.acoustic_model import make_acoustic_model
 from asr.model.tensorflow_runner import TensorFlowRunner
 from asr.transcription.long_audio import LongAudioRecognizer, without_overlaps
 from asr.transcription.recognizer import Recognizer
-from asr.transcription.stream_logits import seam
+from asr.transcription.streaming.stream_logits import seam
 from asr.transcription.transcript import Transcript
 
 VOCABULARY = Vocabulary(["a", "b", "c", "d", "e", "f", "g"])
@@ -94,7 +95,7 @@ def test_segments_are_stretches_between_pauses_with_times_in_the_recording(
         begin_s += len(sentence) / SECOND
         assert begin_s - 0.2 < segment.end_s < begin_s + 0.2
         piece = waveform[round(segment.start_s * SECOND) : round(segment.end_s * SECOND)]
-        alone = recognizer.decode_clips([piece])[0]
+        alone = clip_segments(recognizer, [piece])[0]
         assert segment.tokens == alone.tokens
         assert segment.times_s == pytest.approx(
             [time_s + segment.start_s for time_s in alone.times_s], abs=2e-3

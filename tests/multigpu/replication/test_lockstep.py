@@ -1,11 +1,12 @@
 """Tests of towers that wait where values are summed, forward and backward."""
 
+import contextlib
 import threading
 
 import pytest
 import tensorflow as tf
 
-from multigpu.replication.lockstep import LockstepRequired, TowerContext, run_in_lockstep, sum_over_towers
+from multigpu.replication.lockstep import TowerContext, run_in_lockstep, run_without_sums, sum_over_towers
 from multigpu.replication.towers import cut_rows
 
 
@@ -113,12 +114,39 @@ def test_synchronizing_in_a_function_or_a_loop_is_an_error():
 
 
 def test_sum_over_towers_outside_of_lockstep_is_an_error():
-    with pytest.raises(LockstepRequired):
+    with pytest.raises(RuntimeError, match="in lockstep"):
         sum_over_towers([tf.zeros(())])
-    with TowerContext(0, 2, cut_rows(4, 2)[0]), pytest.raises(LockstepRequired):
+    with TowerContext(0, 2, cut_rows(4, 2)[0]), pytest.raises(RuntimeError, match="in lockstep"):
         reduced(1.0)
     with pytest.raises(NotImplementedError, match="all_reduce"):
         in_lockstep(lambda _: tf.distribute.get_replica_context().all_gather(tf.zeros(1), axis=0))
+
+
+def test_towers_without_sums_run_outside_of_lockstep_and_their_own_errors_are_raised():
+    contexts = [TowerContext(0, 1, cut_rows(4, 1)[0])]
+    assert run_without_sums(lambda: [7], contexts) == [7]
+    with pytest.raises(ZeroDivisionError):
+        run_without_sums(lambda: [1 / 0], contexts)
+
+
+def caught():
+    with contextlib.suppress(Exception):
+        reduced(1.0)
+
+
+def in_function():
+    return tf.function(lambda: reduced(1.0))()
+
+
+@pytest.mark.parametrize("tower", [caught, in_function])
+def test_tower_that_asks_for_a_sum_is_noticed_though_its_error_is_lost(tower):
+    context = TowerContext(0, 2, cut_rows(4, 2)[0])
+
+    def run():
+        with context:
+            return [tower()]
+
+    assert run_without_sums(run, [context]) is None
 
 
 def test_layers_see_the_number_of_towers_and_their_index():

@@ -5,16 +5,22 @@ from __future__ import annotations
 import argparse
 import itertools
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from asr.base.config import Range
 from asr.base.errors import UserError
 from asr.base.system.shards import has_manifest
 from asr.base.system.storage.address import path_of
-from asr.cli.commands.speech.label_rounds import rounds, run_command
+from asr.cli.commands.speech.label_rounds import Round, rounds, run_command
 from asr.cli.commands.training.compare import add_compare_arguments, compare_command
-from asr.cli.options.decoder import add_hanzi_argument, add_search_arguments, decoder_choice
+from asr.cli.options.decoder import (
+    add_hanzi_argument,
+    add_search_arguments,
+    decoder_choice,
+    given_search_options,
+)
 from asr.cli.options.devices import add_device_arguments, chosen_devices
 from asr.cli.progress_bars import ProgressBars
 
@@ -22,6 +28,7 @@ if TYPE_CHECKING:
     from asr.evaluation.labels.calibrated_confidence import CalibratedConfidence
     from asr.evaluation.labels.machine_labels import Labelled
     from asr.runs.run import Run
+    from asr.transcription.decoder_choice import DecoderChoice
     from asr.transcription.recognizer import Recognizer
 
 SHARE = Range(0.0, 1.0)
@@ -73,9 +80,10 @@ def label_command(arguments: argparse.Namespace) -> int:
     if arguments.rounds is not None:
         _label_in_rounds(arguments)
         return 0
-    labelled, run = _label(arguments, arguments.run, arguments.out)
+    task = _checked(arguments, arguments.run, arguments.out)
+    labelled = _label(arguments, task)
     _print(labelled)
-    _print_next(run.directory, labelled.manifest, arguments)
+    _print_next(task.run.directory, labelled.manifest, arguments)
     return 0
 
 
@@ -92,16 +100,27 @@ def _label_in_rounds(arguments: argparse.Namespace) -> None:
     some = itertools.islice(rounds(first.directory, arguments.out), arguments.rounds)
     for number, this in enumerate(some, start=1):
         print(f"\nround {number} of {arguments.rounds}: {this.run} labels {this.manifest}")
-        if is_begun := this.is_begun():
+        is_begun = this.is_begun()
+        if is_begun or not _label_once(arguments, this):
             print(f"{this.manifest}: labelled already")
-        else:
-            labelled, _ = _label(arguments, this.run, this.manifest)
-            _print(labelled)
         print(f"\nround {number} of {arguments.rounds}: {this.trained} is trained\n", flush=True)
         this.train(devices, is_begun=is_begun)
         runs.append(this.trained)
     print("\nrounds\n")
     run_command(add_compare_arguments, compare_command, [*map(str, runs)])
+
+
+def _label_once(arguments: argparse.Namespace, this: Round) -> bool:
+    """Label the recordings of a round, unless its manifest is of the same run, settings and recordings."""
+    from asr.evaluation.labels.label_origin import is_made_of, origin_digest, record_origin
+
+    task = _checked(arguments, this.run, this.manifest)
+    origin = origin_digest(task.run, task.choice, task.dev, task.min_confidence, task.sources)
+    if is_made_of(this.manifest, origin):
+        return False
+    _print(_label(arguments, task))
+    record_origin(this.manifest, origin)
+    return True
 
 
 def _opened(named: Path) -> Run:
@@ -110,8 +129,24 @@ def _opened(named: Path) -> Run:
     return Run.open(named)
 
 
-def _label(arguments: argparse.Namespace, named: Path, out: Path) -> tuple[Labelled, Run]:
-    """Label the recordings by a run."""
+class _Task(NamedTuple):
+    """What is labelled by what, into which manifest."""
+
+    run: Run
+    choice: DecoderChoice
+    dev: Path
+    min_confidence: float
+    sources: Sequence[Path]
+    out: Path
+
+
+def _checked(arguments: argparse.Namespace, named: Path, out: Path) -> _Task:
+    """Return what is asked for.
+
+    Raises:
+        UserError: it contradicts itself, or a file is missing.
+    """
+    from asr.evaluation.labels.machine_labels import MIN_CONFIDENCE
     from asr.transcription.files import STANDARD_INPUT, audio_files, refuse_bad_out
 
     sources = audio_files(arguments.files)
@@ -133,17 +168,20 @@ def _label(arguments: argparse.Namespace, named: Path, out: Path) -> tuple[Label
         raise UserError(
             f"{dev}: no such manifest, which calibrates the confidence; name labelled recordings with --dev"
         )
-    choice = decoder_choice(arguments, run)
-    from asr.evaluation.labels.machine_labels import MIN_CONFIDENCE, MachineLabeller
+    limit = MIN_CONFIDENCE if arguments.min_confidence is None else arguments.min_confidence
+    return _Task(run, decoder_choice(arguments, run), dev, limit, sources, out)
+
+
+def _label(arguments: argparse.Namespace, task: _Task) -> Labelled:
+    from asr.evaluation.labels.machine_labels import MachineLabeller
     from asr.transcription.recognizer import Recognizer
 
     with ProgressBars() as bars:
-        recognizer = Recognizer.of_choice(run, choice, chosen_devices(arguments), bars)
-    calibrated = _calibrated(recognizer, dev)
-    limit = MIN_CONFIDENCE if arguments.min_confidence is None else arguments.min_confidence
-    labeller = MachineLabeller(recognizer, calibrated, run.directory, limit)
+        recognizer = Recognizer.of_choice(task.run, task.choice, chosen_devices(arguments), bars)
+    calibrated = _calibrated(recognizer, task.dev)
+    labeller = MachineLabeller(recognizer, calibrated, task.run.directory, task.min_confidence)
     with ProgressBars(delay_s=0.0) as bars:
-        return labeller.label(sources, out, bars), run
+        return labeller.label(task.sources, task.out, bars)
 
 
 def _refuse_labels_of_people(out: Path) -> None:
@@ -198,6 +236,7 @@ def _print_next(run: Path, manifest: Path, arguments: argparse.Namespace) -> Non
         label += ["--dev", str(arguments.dev)]
     if arguments.min_confidence is not None:
         label += ["--min-confidence", f"{arguments.min_confidence:g}"]
+    label += given_search_options(arguments)
     commands = {
         "train on it": ["train", *this.training],
         "compare the errors on dev": ["compare", str(this.run), str(this.trained)],

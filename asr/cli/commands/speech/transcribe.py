@@ -139,14 +139,13 @@ def _print(
     recognizer: FileRecognizer, sources: Sequence[Path], format_name: Format, on_progress: OnProgress
 ) -> int:
     """Print the results as they come, and return how many recordings failed."""
-    from asr.transcription.file_recognizer import transcribe_files
     from asr.transcription.to_files.resumable_transcription import DoubtfulTranscripts, log_problem
 
     num_failed, doubtful = 0, DoubtfulTranscripts()
     if isinstance(sys.stdout, io.TextIOWrapper):
         sys.stdout.reconfigure(encoding="utf-8", errors="backslashreplace")
     write = _writer_of(format_name, len(sources) > 1)
-    results = transcribe_files(recognizer, sources, on_progress)
+    results = recognizer.transcribe_files(sources, on_progress)
     for source, result in zip(sources, results, strict=True):
         log_problem(source, result)
         num_failed += isinstance(result, UserError)

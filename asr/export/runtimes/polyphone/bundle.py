@@ -18,8 +18,8 @@ from asr.evaluation.scores import decoder_name, read_json, scores_of
 from asr.export.format import Settings, TrainedModel, Written
 from asr.export.runtimes.polyphone.card import card_of
 from asr.runs.checkpoint import read_checkpoint, write_weights
+from asr.runs.chosen_model import cpu_runner
 from asr.runs.run import Run
-from asr.transcription.recognizer import cpu_runner
 
 RATE = {"set", "decoder", "unit", "rate", "interval", "utterances"}  # keys of an error rate in the card
 

@@ -10,8 +10,8 @@ from typing_extensions import override
 
 from asr.audio.recording import pad_waveforms
 from asr.export.format import Outputs, Runtime, Waveform
+from asr.runs.chosen_model import cpu_runner
 from asr.runs.run import Run
-from asr.transcription.recognizer import cpu_runner
 
 
 class ModelFileRuntime(Runtime):

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.clips import clip_segments
 from helpers.media import written
 from helpers.servers import LIMIT_S, server_in_thread, server_process, wait_until
 from helpers.speech_sockets import answer, funasr, open_socket, remaining
@@ -53,7 +54,7 @@ def test_hot_words_give_a_short_clip_with_a_pause_the_transcript_of_asr_transcri
     decoder = recognizer.decoder
     hot_words = HotWords.of(["水里\t2"], recognizer.vocabulary, pinyin_of)
     same = Recognizer(recognizer.runner, recognizer.vocabulary, decoder.with_(hot_words))
-    (expected,) = same.decode_clips([waveform])
+    (expected,) = clip_segments(same, [waveform])
     (answer,) = funasr(address, waveform, "offline", hotwords=json.dumps({"水里": 40}))
     assert answer["text"] == expected.text
     assert [begin for begin, _ in json.loads(answer["timestamp"])] == [

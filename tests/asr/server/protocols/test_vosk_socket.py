@@ -5,6 +5,7 @@ import time
 
 import numpy as np
 import pytest
+from helpers.clips import clip_segments
 from helpers.servers import server_in_thread
 from helpers.speech_sockets import answer, chunks_of, open_socket, remaining, vosk
 
@@ -25,7 +26,7 @@ def speech(clips):
 
 def test_results_of_an_exact_stream_add_up_to_the_whole_recording(exact, exact_recognizer, speech):
     found, final = vosk(exact, speech)
-    (whole,) = exact_recognizer.decode_clips([speech])
+    (whole,) = clip_segments(exact_recognizer, [speech])
     results = [one for one in [*found, final] if "text" in one]
     assert all(set(one) == {"partial"} for one in found if "text" not in one)
     assert "".join(one["text"] for one in results).replace(" ", "")

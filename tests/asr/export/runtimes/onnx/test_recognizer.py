@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from helpers.clips import clip_segments
 from helpers.random_run import random_run, trained_recognizer
 from helpers.transcripts import streamed, tokens_of
 
@@ -58,7 +59,7 @@ def test_folder_of_a_model_that_ignores_silence_cuts_as_its_run_does(
     pause = np.zeros(32_000, np.int16)
     two = np.concatenate([read_audio(files[0]), pause, read_audio(files[1])])
     write_wav(tmp_path / "two.wav", two)
-    expected = trained.decode_clips([two])[0].tokens  # it is not cut
+    expected = clip_segments(trained, [two])[0].tokens  # it is not cut
     for one in (recognizer, trained):
         assert one.transcribe(tmp_path / "two.wav").tokens == expected
         assert len(one.transcribe(files[2]).segments) > 2
@@ -80,7 +81,7 @@ def test_stream_of_an_exported_folder_equals_the_whole_recording(bounded_run, tm
     assert recognizer.runner.model.receptive_field() is not None
     waveform = read_audio(clips[3].audio_path)
     segments, _ = streamed(recognizer.stream(), waveform, 7000)
-    assert tokens_of(segments) == recognizer.decode_clips([waveform])[0].tokens
+    assert tokens_of(segments) == clip_segments(recognizer, [waveform])[0].tokens
 
 
 @pytest.mark.parametrize(

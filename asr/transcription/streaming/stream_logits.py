@@ -1,6 +1,6 @@
 """Turns a stream of sound into log probabilities: settled ones, which are final, and those that may change.
 
-stream = StreamListener(runner, num_outputs).stream()
+stream = StreamingRunner(runner, num_outputs).stream()
 for samples in microphone:
     settled = stream.feed(samples)       # (T, V) each; stream.ahead() holds the frames that may change
 settled = stream.finish()

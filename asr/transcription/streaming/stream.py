@@ -32,7 +32,7 @@ from asr.base.errors import UserError
 from asr.base.vocabulary import BLANK_ID
 from asr.ctc.search import LogProbs
 from asr.transcription.decoder import Decoder
-from asr.transcription.stream_logits import STEP_SAMPLES, StreamingRunner
+from asr.transcription.streaming.stream_logits import STEP_SAMPLES, StreamingRunner
 from asr.transcription.transcript import Segment
 
 PAUSE_S = 0.7  # without a token, ends a segment

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from helpers.clips import clip_segments
 from helpers.small_conformer import use_small_conformer
 from helpers.transcripts import streamed, tokens_of
 from scipy.special import log_softmax
@@ -18,8 +19,8 @@ from asr.model.acoustic_model import make_acoustic_model
 from asr.model.tensorflow_runner import TensorFlowRunner
 from asr.transcription.decoder_choice import DecoderChoice
 from asr.transcription.recognizer import Recognizer
-from asr.transcription.stream import LONG_S
-from asr.transcription.stream_logits import StreamingRunner
+from asr.transcription.streaming.stream import LONG_S
+from asr.transcription.streaming.stream_logits import StreamingRunner
 from asr.transcription.text_writer import TextWriter
 
 VOCABULARY = Vocabulary(["a", "b", "c", "d", "e", "f", "g"])
@@ -58,7 +59,7 @@ def speech(clips):
 
 def assert_same(recognizer, waveform, num_samples):
     segments, _ = streamed(recognizer.stream(), waveform, num_samples)
-    (whole,) = recognizer.decode_clips([waveform])
+    (whole,) = clip_segments(recognizer, [waveform])
     assert tokens_of(segments) == whole.tokens
     assert sum((segment.times_s for segment in segments), ()) == whole.times_s
     confidences = sum((segment.confidences for segment in segments), ())
@@ -139,7 +140,7 @@ def test_final_tokens_never_change_and_begin_the_result(kind, speech, request):
 def test_open_segment_has_the_tokens_of_the_sound_so_far(bounded, speech):
     update = bounded.stream().feed(speech)
     found = tokens_of(update.segments) + update.tokens
-    assert found == bounded.decode_clips([speech])[0].tokens
+    assert found == clip_segments(bounded, [speech])[0].tokens
 
 
 def test_a_stream_without_pauses_equals_the_whole_clip_for_a_normalising_model(unbounded, clips):
@@ -154,7 +155,7 @@ def test_pauses_divide_a_stream_into_clips_for_a_normalising_model(unbounded, cl
     together, _ = streamed(unbounded.stream(), np.concatenate([one, pause, other]), 4000)
     times_s = [time_s for segment in together for time_s in segment.times_s]
     # each clip keeps a part of the pause: a tenth of a second, and what smoothing adds
-    (first,) = unbounded.decode_clips([np.concatenate([one, pause[:2240]])])
+    (first,) = clip_segments(unbounded, [np.concatenate([one, pause[:2240]])])
     near_end = [time_s for time_s in times_s if time_s < (len(one) + 2240) / SECOND]
     assert abs(len(near_end) - len(first.tokens)) <= 1
     begin_s = (len(one) + len(pause)) / SECOND
@@ -222,7 +223,7 @@ def sentences(clips):
 def test_segments_of_an_exact_stream_have_the_tokens_and_times_of_the_whole(exact, sentences, num_samples):
     waveform = np.concatenate(sentences)
     segments, updates = streamed(exact.stream(), waveform, num_samples)
-    (whole,) = exact.decode_clips([waveform])
+    (whole,) = clip_segments(exact, [waveform])
     assert tokens_of(segments) == whole.tokens
     assert sum((segment.times_s for segment in segments), ()) == whole.times_s
     assert any(update.text for update in updates)

@@ -1,0 +1,1 @@
+"""Transcribes sound while it is still coming in."""
