@@ -2,9 +2,9 @@
 
     python -m benchmarks.training.update [xs s m]
 
-Training traces one update for each shape of weights. Its peers trace one for each weight, as Keras does, which
-XLA then compiles as one function, or not. All are whole steps: features, SpecAugment, forward, CTC, backward,
-clipping, AdamW. A first step does not include compiling CTC, which another step did before.
+Training traces one update for each shape of weights. Its peers trace one for each weight, as Keras does; XLA
+then compiles all of them as one function, or does not. All are whole steps: features, SpecAugment, forward,
+CTC, backward, clipping, AdamW. A first step does not include compiling CTC, which another step did before.
 """
 
 from __future__ import annotations
