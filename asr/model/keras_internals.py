@@ -6,9 +6,11 @@ them exist in the version installed. Each docstring says what would replace the 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import keras
+import tensorflow as tf
 from typing_extensions import override
 
 
@@ -45,3 +47,59 @@ class UnscaledOptimizer(keras.optimizers.LossScaleOptimizer):
     @override
     def _stateful_handle_non_finite_grads(self) -> None:
         return
+
+
+def share_updates(optimizer: Any, compiled: bool = False) -> None:
+    """Make an optimiser trace its update once for all weights of a shape, a type and a decay.
+
+    Keras traces it for each weight again. The values are Keras's own, bit for bit. The weights must be on one
+    device. Replaced by an option of Keras.
+
+    Args:
+        optimizer: not built yet; methods of it are replaced.
+        compiled: whether XLA compiles each update, and the learning rate. XLA compiles a function once for
+            each shape, too; all weights in one function would be compiled one by one.
+    """
+    settings = dict(vars(optimizer))  # without its state of each weight, which `build` adds
+
+    def update(
+        weight: Any, gradient: Any, state: dict[str, Any], rate: Any, iterations: Any, decays: bool
+    ) -> None:
+        of_one_weight: Any = object.__new__(type(optimizer))
+        vars(of_one_weight).update(settings, _iterations=iterations, _learning_rate=rate)
+        vars(of_one_weight).update({name: [variable] for name, variable in state.items()})
+        of_one_weight._get_variable_index = lambda _: 0
+        of_one_weight._use_weight_decay = lambda _: decays
+        of_one_weight._apply_weight_decay([weight])
+        of_one_weight.update_step(gradient, weight, rate)
+
+    jit = compiled or None  # False would keep XLA from compiling a whole step
+    shared = tf.function(update, jit_compile=jit, autograph=False)
+    rate_of_step = tf.function(
+        lambda: tf.convert_to_tensor(optimizer.learning_rate), jit_compile=jit, autograph=False
+    )
+
+    def update_all(gradients: Sequence[Any], weights: Sequence[Any], rate: Any) -> None:
+        rate = rate_of_step() if compiled else tf.convert_to_tensor(rate)
+        iterations = tf.convert_to_tensor(optimizer.iterations)
+        states = _states_of_weights(optimizer, settings)
+        for gradient, weight in zip(gradients, weights, strict=True):
+            index = optimizer._get_variable_index(weight)
+            state = {name: variables[index].value for name, variables in states.items()}
+            decays = optimizer._use_weight_decay(weight.value)
+            shared(weight.value, gradient, state, rate, iterations, decays)
+
+    optimizer._backend_update_step = update_all
+    optimizer._apply_weight_decay = lambda weights: None  # part of the update of each
+
+
+def _states_of_weights(optimizer: Any, before: dict[str, Any]) -> dict[str, list[Any]]:
+    """Return the lists of variables, one for each weight, that `build` added to an optimiser."""
+    return {
+        name: value
+        for name, value in vars(optimizer).items()
+        if name not in before
+        and isinstance(value, list)
+        and value
+        and all(isinstance(each, keras.Variable) for each in value)
+    }

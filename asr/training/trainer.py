@@ -156,8 +156,9 @@ class Trainer:
         plan, _ = self._epoch(0, first_batch=0)
         num_steps = len(plan) * self.num_epochs
         with engine.scope():
-            compiled = engine.has_weights_on_one_device and num_steps >= STEPS_WORTH_COMPILING
-            self.optimizer = make_optimizer(config.train, num_steps, compiled)
+            on_one_device = engine.has_weights_on_one_device
+            compiled = on_one_device and num_steps >= STEPS_WORTH_COMPILING
+            self.optimizer = make_optimizer(config.train, num_steps, on_one_device, compiled)
             self.optimizer.build(model.trainable_variables)
         self._flat_steps = flat_steps_of(config.train, num_steps)
         self.average = None

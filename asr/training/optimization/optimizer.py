@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
-from typing import Any
 
 import keras
 import tensorflow as tf
@@ -11,7 +11,7 @@ from keras import ops
 
 from asr.base.config import TrainConfig
 from asr.base.types import Tensor
-from asr.model.keras_internals import UnscaledOptimizer
+from asr.model.keras_internals import UnscaledOptimizer, share_updates
 from asr.training.optimization.schedule import make_learning_rate
 
 FLOAT16_SCALE = 2.0**15  # the initial loss scale: small gradients are far from 0, and few overflow
@@ -20,18 +20,20 @@ BETA_2 = 0.98  # forgets gradients sooner than Adam's default 0.999, which suits
 
 
 def make_optimizer(
-    config: TrainConfig, num_steps: int, compiled: bool = False
+    config: TrainConfig, num_steps: int, on_one_device: bool = False, compiled: bool = False
 ) -> keras.optimizers.LossScaleOptimizer:
     """Return the optimiser of a configuration, with its learning rate.
 
-    A step with an infinite or NaN gradient leaves the weights and the inner optimiser unchanged. With float16
-    the loss is scaled; the scale is halved after each such step and doubled after 2,000 finite ones.
+    Its gradients must be clipped. A step with an infinite or NaN gradient leaves the weights and the inner
+    optimiser unchanged. With float16 the loss is scaled; the scale is halved after each such step and doubled
+    after 2,000 finite ones.
 
     Args:
         config: of the run.
         num_steps: of the whole run.
-        compiled: whether XLA makes one computation of an update, instead of some twenty operations for each
-            weight; all weights must be on one device. Results differ by rounding.
+        on_one_device: whether all weights are; their update is then traced once for each shape.
+        compiled: whether XLA compiles these updates, each into one operation instead of some twenty. Results
+            differ by rounding.
     """
     rate, decay = make_learning_rate(config, num_steps), config.weight_decay
     optimizers = keras.optimizers
@@ -47,46 +49,34 @@ def make_optimizer(
         "adafactor": lambda: optimizers.Adafactor(rate, weight_decay=decay, relative_step=False),
     }[config.optimizer]()
     inner.exclude_from_weight_decay(var_names=NOT_DECAYED)
+    if on_one_device:
+        share_updates(inner, compiled)
     if config.precision == "float16":
-        return ScalingOptimizer(inner, initial_scale=FLOAT16_SCALE, compiled=compiled)
-    return SkippingOptimizer(inner, initial_scale=1.0, compiled=compiled)
+        return ScalingOptimizer(inner, initial_scale=FLOAT16_SCALE)
+    return SkippingOptimizer(inner, initial_scale=1.0)
 
 
-class _XlaUpdate:
-    """An optimiser whose update XLA compiles; inherit from this class first.
+class _ClippedGradients:
+    """An optimiser of clipped gradients; inherit from this class first."""
 
-    Args:
-        compiled: whether it does.
-    """
+    def check_finite(self, grads: Sequence[Tensor | None]) -> Tensor:
+        """Return whether all gradients are finite, from the smallest of them.
 
-    def __init__(self, *args: Any, compiled: bool = False, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.is_compiled = compiled
-
-    def apply(self, grads: Sequence[Tensor | None], trainable_variables: Any = None) -> None:
-        """Update the weights by their gradients, of which a frozen weight has None."""
-        update: Any = super()  # an optimiser
-        if not self.is_compiled:
-            update.apply(grads, trainable_variables)
-            return
-        indices = [index for index, gradient in enumerate(grads) if gradient is not None]
-
-        def apply_all(*existing: Tensor) -> None:
-            gradients: list[Tensor | None] = [None] * len(grads)
-            for index, gradient in zip(indices, existing, strict=True):
-                gradients[index] = gradient
-            update.apply(gradients, trainable_variables)
-
-        tf.function(apply_all, jit_compile=True, autograph=False)(*(grads[index] for index in indices))
+        Clipping by the common norm makes all of them NaN if one is not finite, so that Keras's test of each
+        weight's gradient would read all of them again.
+        """
+        existing = [gradient for gradient in grads if gradient is not None]
+        smallest = min(existing, key=lambda gradient: gradient.shape.num_elements() or math.inf)
+        return tf.reduce_all(tf.math.is_finite(smallest))
 
 
 @keras.saving.register_keras_serializable("polyphone")
-class ScalingOptimizer(_XlaUpdate, keras.optimizers.LossScaleOptimizer):
+class ScalingOptimizer(_ClippedGradients, keras.optimizers.LossScaleOptimizer):
     """Scales the loss, so that small gradients do not underflow in float16."""
 
 
 @keras.saving.register_keras_serializable("polyphone")
-class SkippingOptimizer(_XlaUpdate, UnscaledOptimizer):
+class SkippingOptimizer(_ClippedGradients, UnscaledOptimizer):
     """Skips steps whose gradients are not finite, without scaling the loss.
 
     Keras's `LossScaleOptimizer` would halve its scale at every skipped step, finally to 0, although no

@@ -20,6 +20,7 @@ from asr.runs.checkpoint import read_checkpoint
 from asr.runs.progress import is_chosen
 from asr.runs.run import Run
 from asr.training.optimization.objective import make_objective
+from asr.training.optimization.optimizer import make_optimizer
 from asr.training.optimization.step import StepResult
 from asr.training.trainer import Trainer, TrainingSetup
 from data_pipeline.batches.dataset import Dataset
@@ -63,7 +64,6 @@ def test_loss_falls_and_the_learning_rate_follows_its_schedule(clips, tmp_path, 
     train = dataclasses.replace(CONFIG.train, epochs=12, batch_s=20.0, learning_rate=2e-2)
     trainer = make_trainer(dataclasses.replace(CONFIG, train=train), clips[:4], tmp_path / "run")
     trainer.train()
-    assert trainer.optimizer.is_compiled
     metrics = trainer.run.metrics()
     assert metrics[-1].loss < metrics[0].loss / 2
     assert metrics[-1].learning_rate < train.learning_rate / 10 < max(m.learning_rate for m in metrics)
@@ -222,8 +222,17 @@ def test_progress_bar_shows_loss_errors_throughput_and_time_left(trained):
     assert re.search(r"\d\d:\d\d < .*s of audio/s.*loss [\d.]+, token errors [\d.]+%", err)
 
 
-def test_short_run_does_without_compiling_its_update(trained):
-    assert not trained[0].optimizer.is_compiled
+@pytest.mark.parametrize(("steps_worth_it", "compiled"), [(1, True), (1000, False)])
+def test_only_a_long_run_compiles_its_update(steps_worth_it, compiled, clips, tmp_path, monkeypatch):
+    def recorded(*args):
+        seen.append(args[2:])
+        return make_optimizer(*args)
+
+    seen = []
+    monkeypatch.setattr("asr.training.trainer.STEPS_WORTH_COMPILING", steps_worth_it)
+    monkeypatch.setattr("asr.training.trainer.make_optimizer", recorded)
+    make_trainer(CONFIG, clips[:4], tmp_path / "run")
+    assert seen == [(True, compiled)]
 
 
 def test_each_corpus_has_its_dev_error(trained):

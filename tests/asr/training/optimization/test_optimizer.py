@@ -19,11 +19,13 @@ from asr.training.optimization.schedule import (
     set_plateau,
     stops_early,
 )
+from asr.training.optimization.step import clip
 from multigpu.devices import available_devices
 from multigpu.engines import make_engine
 
 CONFIG = TrainConfig(learning_rate=0.01, warmup_share=0.25, plateau_epochs=2, plateau_factor=0.5)
 PLATEAU = dataclasses.replace(CONFIG, schedule="plateau")
+OPTIMIZERS = ["adamw", "adam", "sgd", "lion", "adafactor"]
 SIGNATURE = [tf.TensorSpec((None, 6), tf.float32), tf.TensorSpec((None, 2), tf.float32)]
 
 
@@ -38,12 +40,13 @@ def loss_of(model, x, y):
     return tf.reduce_mean((predicted - y) ** 2), predicted
 
 
-def make(config, engine, dtype="float32", loss_factor=None, compiled=True):
+def make(config, engine, dtype="float32", loss_factor=None, compiled=True, on_one_device=True):
     with engine.scope():
         keras.utils.set_random_seed(1)
         layers = [keras.layers.Dense(5, "tanh", dtype=dtype), keras.layers.LayerNormalization(dtype=dtype)]
         model = keras.Sequential([keras.Input((6,)), *layers, keras.layers.Dense(2)])
-        optimizer = make_optimizer(config, 100, compiled and engine.has_weights_on_one_device)
+        on_one_device &= engine.has_weights_on_one_device
+        optimizer = make_optimizer(config, 100, on_one_device, compiled and on_one_device)
         optimizer.build(model.trainable_variables)
 
     def prepare(gradients):
@@ -183,7 +186,7 @@ def test_run_stops_early_when_the_dev_error_no_longer_falls(dev_errors, epochs, 
     assert stops_early(dev_errors, epochs) is stops
 
 
-@pytest.mark.parametrize("optimizer", ["adamw", "adam", "sgd", "lion", "adafactor"])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_every_optimizer_trains_and_does_not_decay_biases_and_gains(optimizer):
     config = dataclasses.replace(CONFIG, optimizer=optimizer, warmup_share=0.0, schedule="constant")
     engine = make_engine("", ["/CPU:0"])
@@ -201,11 +204,48 @@ def test_every_optimizer_trains_and_does_not_decay_biases_and_gains(optimizer):
     assert np.array_equal(ends[0.0]["kernel"], ends[0.9]["kernel"]) == (optimizer == "adam")
 
 
+def assert_equal_bits(ends):
+    (one, of_one), (two, of_two) = ends
+    for first, second in zip(
+        [*one.weights, *of_one.variables], [*two.weights, *of_two.variables], strict=True
+    ):
+        np.testing.assert_array_equal(np.asarray(first), np.asarray(second), first.path)
+    assert int(np.asarray(of_one.iterations)) == 4
+
+
+@pytest.mark.parametrize("precision", ["float32", "float16"])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_shared_update_equals_that_of_each_weight_bit_for_bit(optimizer, precision):
+    config = dataclasses.replace(CONFIG, optimizer=optimizer, precision=precision, weight_decay=0.1)
+    shares = (False, True)
+    assert_equal_bits([trained(config, num_steps=4, compiled=False, on_one_device=one) for one in shares])
+
+
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+def test_compiled_update_equals_that_of_all_weights_in_one_function_bit_for_bit(optimizer):
+    """The latter is what runs of earlier versions were trained with, which are resumed."""
+    config = dataclasses.replace(CONFIG, optimizer=optimizer, weight_decay=0.1)
+    engine = make_engine("", ["/CPU:0"])
+    model, before, _ = make(config, engine, on_one_device=False)
+    apply = before.apply
+
+    def apply_all(gradients, weights):
+        tf.function(lambda *each: apply(each, weights), jit_compile=True, autograph=False)(*gradients)
+
+    before.apply = apply_all
+    step = engine.train_step(
+        model, before, loss_of, lambda gradients: tf.clip_by_global_norm(gradients, 0.5), SIGNATURE
+    )
+    for x, y in batches(4):
+        step(tf.constant(len(x)), x, y)
+    assert_equal_bits([(model, before), trained(config, num_steps=4)])
+
+
 # what scales the loss is the same for all of them, so that two suffice for its other kind
 @pytest.mark.parametrize(
     ("optimizer", "precision"),
     [
-        *((optimizer, "float16") for optimizer in ("adamw", "adam", "sgd", "lion", "adafactor")),
+        *((optimizer, "float16") for optimizer in OPTIMIZERS),
         *((optimizer, "float32") for optimizer in ("adamw", "adafactor")),
     ],
 )
@@ -220,24 +260,41 @@ def test_compiled_update_differs_by_rounding_alone(optimizer, precision):
     assert int(np.asarray(of_compiled.iterations)) == 4
 
 
+def shared_updates_of(graph):
+    """Return of each update that weights of a shape share whether XLA compiles it."""
+    functions = graph.as_graph_def().library.function
+    shared = [each for each in functions if each.signature.name.startswith("__inference_update_")]
+    return [each.attr["_XlaMustCompile"].b for each in shared]
+
+
 @pytest.mark.parametrize(
-    ("name", "devices", "compiles"),
-    [("single", 1, True), ("parallel-model", 2, True), ("mirrored", 2, False)],
+    ("name", "devices", "compiled", "updates"),
+    [
+        ("single", 1, True, [True] * 4),
+        ("single", 1, False, [False] * 4),
+        ("parallel-model", 2, True, [True] * 4),
+        ("mirrored", 2, True, []),
+    ],
 )
-def test_update_is_one_compiled_operation_where_weights_are_on_one_device(name, devices, compiles):
-    """A mirrored weight is on every device, which XLA cannot compile for."""
-    *_, step = make(CONFIG, make_engine(name, available_devices()[:devices]))
-    graph = step.get_concrete_function().graph
-    compiled = [
-        operation
-        for operation in graph.get_operations()
-        if "_XlaMustCompile" in operation.node_def.attr and operation.get_attr("_XlaMustCompile")
-    ]
-    assert len(compiled) == compiles
+def test_update_is_traced_once_for_all_weights_of_a_shape(name, devices, compiled, updates):
+    """Six weights have four shapes; a mirrored weight is on every device, each with its own update."""
+    *_, step = make(CONFIG, make_engine(name, available_devices()[:devices]), compiled=compiled)
+    assert shared_updates_of(step.get_concrete_function().graph) == updates
 
 
-def test_frozen_weight_without_gradient_is_left_alone():
-    optimizer = make_optimizer(dataclasses.replace(CONFIG, warmup_share=0.0), 100, compiled=True)
+def test_gradient_that_is_not_finite_makes_all_clipped_ones_be_skipped():
+    optimizer = make_optimizer(CONFIG, 100)
+    for bad in (np.nan, np.inf):
+        gradients = [tf.constant([[1.0, bad]]), None, tf.constant([1.0])]
+        clipped, _ = clip(gradients, tf.constant(5.0))
+        assert not bool(optimizer.check_finite(clipped))
+    assert bool(optimizer.check_finite([tf.constant([1.0]), None]))
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_frozen_weight_without_gradient_is_left_alone(compiled):
+    config = dataclasses.replace(CONFIG, warmup_share=0.0)
+    optimizer = make_optimizer(config, 100, on_one_device=True, compiled=compiled)
     weights = [keras.Variable(np.ones(3, "f"), name=name) for name in ("kernel", "frozen")]
     optimizer.build(weights)
     optimizer.apply([tf.ones(3), None], weights)
