@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import itertools
 import os
 from collections import deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
@@ -36,20 +37,21 @@ def computed_ahead(
         function: called in any thread.
         items: are taken in the thread that takes the results.
         num_threads: number of threads.
-        num_ahead: number of results that are ready or under way when one is waited for.
+        num_ahead: number of results that are ready or under way when one is waited for. What is under way
+            ends before the iterator is closed.
     """
     pending: deque[Future[Result]] = deque()
     source = iter(items)
-    pool = ThreadPoolExecutor(num_threads)
-    try:
-        while True:
-            while len(pending) < num_ahead and (item := next(source, None)) is not None:
+    with ThreadPoolExecutor(num_threads) as pool:
+        try:
+            for item in itertools.islice(source, num_ahead):
                 pending.append(pool.submit(function, item))
-            if not pending:
-                return
-            yield pending.popleft().result()
-    finally:
-        pool.shutdown(wait=False, cancel_futures=True)  # do not wait for it when interrupted
+            while pending:
+                yield pending.popleft().result()
+                for item in itertools.islice(source, 1):
+                    pending.append(pool.submit(function, item))
+        finally:
+            pool.shutdown(wait=False, cancel_futures=True)  # what has begun is waited for: it may write files
 
 
 class Threads(NamedTuple):

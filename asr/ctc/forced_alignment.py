@@ -213,7 +213,9 @@ def frames_needed(labels: npt.ArrayLike) -> int:
 
 
 def label_losses(logits: Logits, labels: Int32, num_labels: Int32) -> Float64:
-    """Return the negative natural log probability of each label sequence, as `asr.ctc.loss.ctc_loss` does.
+    """Return the negative natural log probability of each label sequence.
+
+    It is what `asr.ctc.loss.ctc_loss` returns, but infinite, not 0, for a sequence that does not fit.
 
     Args:
         logits: (B, T, V) values and (B,) frames, arrays.
@@ -221,7 +223,7 @@ def label_losses(logits: Logits, labels: Int32, num_labels: Int32) -> Float64:
         num_labels: (B,)
 
     Returns:
-        (B,) infinite for a sequence that does not fit its frames.
+        (B,)
     """
     rows = zip(*logits, labels, num_labels, strict=True)
     return np.array(
@@ -239,14 +241,14 @@ def sum_of_alignments(log_probs: Float32, labels: Int32) -> float:
     """
     num_labels = len(labels)
     # of all paths to the blank before each label and after the last, and to each label
-    blanks, said = np.full(num_labels + 1, -np.inf), np.full(num_labels, -np.inf)
+    blanks, tokens = np.full(num_labels + 1, -np.inf), np.full(num_labels, -np.inf)
     blanks[0] = 0.0
     for frame in range(len(log_probs)):
-        for place in range(num_labels - 1, -1, -1):  # the last first: what is before it is of the last frame
-            blanks[place + 1] = np.logaddexp(blanks[place + 1], said[place]) + log_probs[frame, BLANK_ID]
-            reached = np.logaddexp(said[place], blanks[place])
-            if place and labels[place] != labels[place - 1]:
-                reached = np.logaddexp(reached, said[place - 1])
-            said[place] = reached + log_probs[frame, labels[place]]
+        for index in range(num_labels - 1, -1, -1):  # the last first: what is before it is of the last frame
+            blanks[index + 1] = np.logaddexp(blanks[index + 1], tokens[index]) + log_probs[frame, BLANK_ID]
+            reached = np.logaddexp(tokens[index], blanks[index])
+            if index and labels[index] != labels[index - 1]:
+                reached = np.logaddexp(reached, tokens[index - 1])
+            tokens[index] = reached + log_probs[frame, labels[index]]
         blanks[0] += log_probs[frame, BLANK_ID]
-    return float(np.logaddexp(blanks[-1], said[-1]) if num_labels else blanks[0])
+    return float(np.logaddexp(blanks[-1], tokens[-1]) if num_labels else blanks[0])

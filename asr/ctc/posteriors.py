@@ -16,7 +16,7 @@ from asr.base.types import Logits, Tensor
 def log_posteriors(logits: Logits) -> tuple[Tensor, Tensor]:
     """Return the natural logarithm of the posteriors, (B, T, V), and the number of frames of each row.
 
-    Of tensors it is in the graph; of arrays, an array.
+    Tensors give tensors, in the graph; arrays give arrays.
     """
     values, num_frames = logits
     if isinstance(values, np.ndarray):

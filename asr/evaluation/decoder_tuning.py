@@ -348,7 +348,8 @@ def tune_decoder(
         manifest: of the dev set, which must not be the test set.
         choice: the decoder, with a language model; its weights are ignored.
         on_progress: receives the progress of recognition and of the trials.
-        devices: on which the model runs, if they are started already; None for one.
+        devices: on which the trained model runs, if they are started already; None for the run's graph on a
+            CPU, or for one GPU.
 
     Raises:
         UserError: the run, the set or the language model cannot be used.

@@ -121,14 +121,7 @@ class Evaluator:
 
     @functools.cached_property
     def _compiled_step(self) -> Any:
-        from asr.model.onnx_runner import OnnxRunner
-
-        if isinstance(self.runner, OnnxRunner):
-            return self.runner.compiled(self._reduced)
-        from asr.model.tensorflow_runner import BATCH_SIGNATURE, TensorFlowRunner
-
-        assert isinstance(self.runner, TensorFlowRunner)
-        return self.runner.compiled(self._reduced, BATCH_SIGNATURE)
+        return self.runner.compiled_with_labels(self._reduced)
 
     def _reduced(self, logits: Logits, labels: Tensor, num_labels: Tensor) -> tuple[Tensor, Tensor, Reduced]:
         """Return the losses, the numbers of frames, and what the search needs, of a batch."""
@@ -137,7 +130,7 @@ class Evaluator:
 
 
 def _losses(logits: Logits, labels: Tensor, num_labels: Tensor) -> Tensor:
-    if isinstance(logits.values, np.ndarray):  # as where TensorFlow is not needed
+    if isinstance(logits.values, np.ndarray):  # of a runner without TensorFlow
         return label_losses(logits, labels, num_labels)
     from asr.ctc.loss import ctc_loss
 

@@ -34,7 +34,7 @@ from asr.transcription.transcript_json import (
 )
 
 if TYPE_CHECKING:
-    from asr.evaluation.evaluator import Evaluation  # loads TensorFlow
+    from asr.evaluation.evaluator import Evaluation
 
 FORMAT = "polyphone evaluation"
 SCHEMA = 1

@@ -94,12 +94,15 @@ def share_updates(optimizer: Any, compiled: bool = False) -> None:
 
 
 def _states_of_weights(optimizer: Any, before: dict[str, Any]) -> dict[str, list[Any]]:
-    """Return the lists of variables, one for each weight, that `build` added to an optimiser."""
+    """Return the lists of variables, one for each weight, that `build` added to an optimiser.
+
+    A weight that its gradient overwrites, such as a scale of float8, has None.
+    """
     return {
         name: value
         for name, value in vars(optimizer).items()
         if name not in before
         and isinstance(value, list)
-        and value
-        and all(isinstance(each, keras.Variable) for each in value)
+        and any(isinstance(each, keras.Variable) for each in value)
+        and all(isinstance(each, keras.Variable | None) for each in value)
     }

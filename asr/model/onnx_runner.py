@@ -142,7 +142,7 @@ class OnnxRunner(ModelRunner):
 
     @override
     def compiled(self, reduce: Reduce) -> Callable[..., Any]:
-        return lambda audio, num_samples, *others: reduce(self._session.run(audio, num_samples), *others)
+        return lambda audio, num_samples: reduce(self._session.run(audio, num_samples))
 
     @override
     def clip_runner(self) -> Callable[[Waveform, int], LogProbs]:

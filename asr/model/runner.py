@@ -81,6 +81,11 @@ class ModelRunner(Protocol):
     def compiled(self, reduce: Reduce) -> Callable[..., Any]:
         """Return a function (audio, num_samples) -> reduce(logits); see `asr.base.types.Batch`."""
 
+    def compiled_with_labels(self, reduce: Reduce) -> Callable[..., Any]:
+        """Return a function (audio, num_samples, *labels) -> reduce(logits, *labels) of a whole batch."""
+        logits_of = self.compiled(lambda logits: logits)
+        return lambda audio, num_samples, *labels: reduce(logits_of(audio, num_samples), *labels)
+
     def clip_runner(self) -> RunClip:
         """Return what runs the model on one clip at a time, on a single device."""
 

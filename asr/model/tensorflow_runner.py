@@ -79,6 +79,10 @@ class TensorFlowRunner(ModelRunner):
         return traced
 
     @override
+    def compiled_with_labels(self, reduce: Reduce) -> Callable[..., Any]:
+        return self.compiled(reduce, BATCH_SIGNATURE)
+
+    @override
     def clip_runner(self) -> RunClip:
         compiled = TensorFlowRunner(self.model).compiled(log_posteriors, CLIP_SIGNATURE)
 

@@ -35,7 +35,7 @@ from asr.report.utterances import EDITS, EditKey, Scored, confusions, right_utte
 from asr.runs.progress import EpochMetrics, best_first, chosen_epoch, throughput
 
 if TYPE_CHECKING:
-    from asr.evaluation.evaluator import Evaluation  # loads TensorFlow
+    from asr.evaluation.evaluator import Evaluation
 
 
 @dataclass(frozen=True)

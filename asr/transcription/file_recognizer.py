@@ -70,6 +70,10 @@ def file_chunks(
 ) -> list[list[Path]]:
     """Split files into chunks to read together: of given sizes, or else limited in number and in bytes."""
     if chunk_sizes is not None:
+        if sum(chunk_sizes) != len(paths):
+            raise ValueError(
+                f"`chunk_sizes`: expected {len(paths)} files in all, received {sum(chunk_sizes)}"
+            )
         remaining = iter(paths)
         return [list(itertools.islice(remaining, size)) for size in chunk_sizes]
     max_files, max_bytes = FILES_AT_ONCE * num_devices, BYTES_AT_ONCE * num_devices

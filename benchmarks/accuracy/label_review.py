@@ -42,11 +42,11 @@ def main() -> None:
 
     run, utterances = Run.open(arguments.run), read_manifest(arguments.manifest)
     right = {utterance.id: utterance.tokens for utterance in utterances}
-    recognizer = Recognizer.load(run.directory, write_hanzi=False)
-    evaluator = Evaluator(recognizer.trained_runner, recognizer.vocabulary, recognizer.decoder)
+    recognizer = Recognizer.trained(run)
+    evaluator = Evaluator(recognizer.runner, recognizer.vocabulary)
     rows = {}
     for path in run.checkpoints():
-        load_decoding_weights(path, evaluator.model)
+        load_decoding_weights(path, recognizer.model)
         rates, found = [], []
         for seed in range(arguments.draws):
             evaluation = evaluator.evaluate(

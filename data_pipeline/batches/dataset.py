@@ -278,11 +278,14 @@ class Dataset:
             return self.padded(waveforms, [labels_of(clip) for clip in clips])
 
         num_threads = available_cores()
+        batches = computed_ahead(load, range(num_batches), num_threads, num_threads + READ_AHEAD)
         try:
-            yield from computed_ahead(load, range(num_batches), num_threads, num_threads + READ_AHEAD)
+            for batch in batches:  # noqa: UP028 (they would be closed before what their threads wait for)
+                yield batch
         finally:
             if ahead:
                 ahead.close()
+            batches.close()
 
     def _read_ahead(self, num_batches: int, paths_of: Callable[[int], list[str]]) -> ReadAhead | None:
         """Return what reads recordings from object storage; None where all are on a disk."""

@@ -90,23 +90,26 @@ class ReadAhead:
         self._block_bytes = min(FIRST_BYTES, self._largest_block)
         self._next = 0
         self._under_way: dict[int, _Group] = {}
-        self._lock = threading.Lock()
+        self._lock, self._is_closed = threading.Lock(), False
         self._pool = ThreadPoolExecutor(NUM_THREADS, "read-ahead")
 
     def close(self) -> None:
         """Fetch nothing more."""
         with self._lock:
-            self._num_groups = 0
+            self._is_closed, self._num_groups = True, 0
             self._under_way.clear()
         self._pool.shutdown(wait=False, cancel_futures=True)
 
     def take(self, number: int) -> Mapping[str, Fetched]:
-        """Return the recordings of a group by their paths, none after `close`; fetch later groups meanwhile.
+        """Return the recordings of a group by their paths; fetch later groups meanwhile.
 
         Raises:
             UserError: one cannot be read.
+            CancelledError: `close` was called.
         """
         with self._lock:
+            if self._is_closed:
+                raise CancelledError
             while self._next < self._num_groups and self._next <= number:
                 self._fetch_block()
             self._fetch_more()
@@ -115,8 +118,6 @@ class ReadAhead:
             return {}
         try:
             return {path: Fetched(request.result()[path], path) for path, request in group.requests.items()}
-        except CancelledError:
-            return {}
         finally:
             with self._lock:
                 self._room += group.num_bytes

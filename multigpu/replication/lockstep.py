@@ -158,6 +158,7 @@ class _TowerThread(threading.Thread):
         self.result: Any = None
         self._tower, self._around = tower, around
         self._error: BaseException | None = None
+        self._refusal: RuntimeError | None = None
         self._my_turn, self._their_turn = threading.Semaphore(0), threading.Semaphore(0)
         self._values: list[Tensor] | None = None
         self._sums: list[Tensor] | None = None
@@ -183,13 +184,15 @@ class _TowerThread(threading.Thread):
     def sum_over_towers(self, values: list[Tensor]) -> list[Tensor]:
         """Wait for the sum over all towers and return it; called by the tower itself."""
         if _graph() is not self._home:
-            raise RuntimeError(
+            self._refusal = RuntimeError(
                 "towers cannot synchronize within a loop, or a tf.function of a layer's own; move the "
                 "synchronized layer out of it, or leave synchronized=True out"
             )
-        self._values = values
-        self._their_turn.release()
-        self._my_turn.acquire()
+            raise self._refusal
+        if not self._stopping:
+            self._values = values
+            self._their_turn.release()
+            self._my_turn.acquire()
         if self._stopping or self._sums is None:
             raise RuntimeError("another tower has failed")  # unwinds this one, whose result nobody reads
         return self._sums
@@ -202,6 +205,7 @@ class _TowerThread(threading.Thread):
                 with self._around():
                     self._home = _graph()
                     self.result = self._tower()
+            self._error = self._refusal  # which a layer may have caught
         except BaseException as error:  # raised again in the thread of `run_to_next_sum`
             if not self._stopping:
                 self._error = error

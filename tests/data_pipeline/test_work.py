@@ -74,6 +74,27 @@ def test_closed_iterators_leave_no_thread():
     until(lambda: set(threading.enumerate()) <= before)
 
 
+def test_nothing_happens_after_closed_iterators():
+    begun, ended = threading.Event(), []
+
+    def work(number):
+        begun.set()
+        time.sleep(0.05 * number)
+        ended.append(number)
+
+    results = in_parallel(work, range(100), "items", at_once=1)
+    next(results)
+    assert begun.wait(60)
+    results.close()
+    at_close = list(ended)
+    time.sleep(0.3)
+    assert ended == at_close
+
+
+def test_items_may_be_none():
+    assert list(computed_ahead(str, [1, None, 2], num_threads=2, num_ahead=1)) == ["1", "None", "2"]
+
+
 def test_where_threads_wait_for_a_network_there_are_more_than_cores():
     num_threads = available_cores() + 2
     together = threading.Barrier(num_threads)  # breaks unless that many wait at once

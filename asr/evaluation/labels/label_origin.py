@@ -24,12 +24,12 @@ SUFFIX = ".made_of"  # appended to the name of the manifest
 def origin_digest(
     run: Run, choice: DecoderChoice, dev: Path, min_confidence: float, sources: Sequence[Path]
 ) -> str:
-    """Return a digest of all that labels depend on; it is taken before they are made.
+    """Return a digest of what labels depend on; it is taken before they are made.
 
     Args:
         run: whose chosen checkpoint labels.
         choice: its decoder.
-        dev: the manifest that calibrates its confidence.
+        dev: the manifest that calibrates its confidence; whether its recordings change is not noticed.
         min_confidence: of what is kept.
         sources: the recordings.
     """
@@ -42,11 +42,12 @@ def origin_digest(
 
 
 def is_made_of(manifest: Path, origin: str) -> bool:
-    """Return whether a manifest is complete, and was made of what has this digest."""
+    """Return whether a manifest is complete with its recordings, and was made of what has this digest."""
     try:
-        return bool(json.loads(_record_of(manifest).read_bytes()) == _record(manifest, origin))
+        is_same = json.loads(_record_of(manifest).read_bytes()) == _record(manifest, origin)
     except (OSError, ValueError):
         return False
+    return is_same and all(stamp_of(Path(labelled.audio_path)) for labelled in read_manifest(manifest))
 
 
 def record_origin(manifest: Path, origin: str) -> None:

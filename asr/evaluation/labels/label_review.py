@@ -33,7 +33,7 @@ from asr.evaluation.labels.review_file import ReviewRow, read_review, write_revi
 from asr.transcription.transcript import Segment
 
 if TYPE_CHECKING:
-    from asr.evaluation.evaluator import Evaluation  # loads TensorFlow
+    from asr.evaluation.evaluator import Evaluation
 
 MIN_SCORE = 5.0  # e^5: 150 times as probable, per token that differs
 MIN_CONFIDENCE = 0.5  # of a suggested token: more probable than not

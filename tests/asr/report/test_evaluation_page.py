@@ -86,7 +86,7 @@ def example(said: str, recognized: str, **fields: Any) -> tuple[Utterance, Segme
 
 
 def evaluation_of(*rows: tuple[Utterance, Segment]) -> Any:
-    """Return a substitute for asr.evaluation.evaluator.Evaluation, which would load TensorFlow."""
+    """Return a substitute for asr.evaluation.evaluator.Evaluation."""
     utterances, hypotheses = zip(*rows, strict=True)
     edits = total_edits((u.tokens, h.tokens) for u, h in rows)
     return SimpleNamespace(

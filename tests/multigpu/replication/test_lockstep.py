@@ -93,6 +93,21 @@ def test_error_of_one_tower_is_raised_and_the_others_end():
     assert set(threading.enumerate()) <= threads
 
 
+def test_tower_that_catches_errors_ends_when_another_one_fails():
+    threads = set(threading.enumerate())
+
+    def tower(index):
+        reduced(1.0)
+        if index == 1:
+            raise KeyError("broken")
+        for _ in range(2):
+            caught()
+
+    with pytest.raises(KeyError, match="broken"):
+        in_lockstep(tower)
+    assert set(threading.enumerate()) <= threads
+
+
 def test_towers_asking_for_different_sums_are_an_error():
     threads = set(threading.enumerate())
     with pytest.raises(RuntimeError, match="same sums"):
@@ -111,6 +126,15 @@ def test_synchronizing_in_a_function_or_a_loop_is_an_error():
 
     with pytest.raises(RuntimeError, match=r"within a loop, or a tf\.function"):
         loops()
+
+
+def test_synchronizing_in_a_function_is_an_error_of_a_tower_that_catches_it():
+    def tower(_):
+        with contextlib.suppress(RuntimeError):
+            in_function()
+
+    with pytest.raises(RuntimeError, match=r"within a loop, or a tf\.function"):
+        in_lockstep(tower)
 
 
 def test_sum_over_towers_outside_of_lockstep_is_an_error():

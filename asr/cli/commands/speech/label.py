@@ -130,7 +130,7 @@ def _opened(named: Path) -> Run:
 
 
 class _Task(NamedTuple):
-    """What is labelled by what, into which manifest."""
+    """The recordings to label, the run and its decoder, and the manifest to write."""
 
     run: Run
     choice: DecoderChoice

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asr.cli.options.decoder import add_hanzi_argument, add_search_arguments, decoder_choice
-from asr.model.devices import start_devices
 
 if TYPE_CHECKING:
     from asr.evaluation.decoder_tuning import TunedDecoder
@@ -33,7 +32,6 @@ def tune_decoder_command(arguments: argparse.Namespace) -> int:
     run = Run.open(arguments.run)
     choice = decoder_choice(arguments, run)
     choice.require_language_model()
-    start_devices()  # before TensorFlow is imported, to silence its start-up messages
     from asr.evaluation.decoder_tuning import tune_decoder
 
     with ProgressBars(delay_s=0.0) as bars:
