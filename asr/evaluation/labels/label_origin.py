@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from asr.base.system.files import sha256_of, whole_file
+from asr.base.system.storage.address import path_of
 from asr.base.version import __version__
 from asr.runs.run import Run
 from asr.transcription.decoder_choice import DecoderChoice
@@ -47,7 +48,7 @@ def is_made_of(manifest: Path, origin: str) -> bool:
         is_same = json.loads(_record_of(manifest).read_bytes()) == _record(manifest, origin)
     except (OSError, ValueError):
         return False
-    return is_same and all(stamp_of(Path(labelled.audio_path)) for labelled in read_manifest(manifest))
+    return is_same and all(path_of(labelled.audio_path).exists() for labelled in read_manifest(manifest))
 
 
 def record_origin(manifest: Path, origin: str) -> None:
