@@ -86,10 +86,8 @@ def _beside(run: Path, num_best: int) -> Path:
 
 
 def _greedy_evaluation(run: Run, data: Dataset) -> Evaluation:
-    from asr.base.decoder_settings import DecoderSettings
     from asr.evaluation.evaluator import Evaluator
-    from asr.transcription.decoder_choice import DecoderChoice
     from asr.transcription.recognizer import Recognizer
 
-    recognizer = Recognizer.of_choice(run, DecoderChoice(DecoderSettings(), write_hanzi=False))
+    recognizer = Recognizer.of_choice(run)
     return Evaluator(recognizer.runner, recognizer.vocabulary).evaluate(data)

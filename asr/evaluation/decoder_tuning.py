@@ -356,7 +356,6 @@ def tune_decoder(
     """
     from asr.evaluation.data import evaluation_data
     from asr.language.ngram.folder import fusion_model
-    from asr.transcription.decoder_choice import DecoderChoice
     from asr.transcription.recognizer import Recognizer
 
     choice.require_language_model()
@@ -372,10 +371,7 @@ def tune_decoder(
     choice = dataclasses.replace(choice, settings=settings)
     vocabulary = opened.vocabulary()
     language_model = fusion_model(lm_path, vocabulary, on_progress)
-    tokens = DecoderChoice(DecoderSettings(), write_hanzi=False)
-    recognizer = (
-        Recognizer.trained(opened, devices=devices) if devices else Recognizer.of_choice(opened, tokens)
-    )
+    recognizer = Recognizer.trained(opened, devices=devices) if devices else Recognizer.of_choice(opened)
     data = _up_to_an_hour(evaluation_data(path_of(manifest), vocabulary, on_progress)[0])
     outputs = []
     on_progress(Work("recognizing", 0, len(data.utterances), "utterances"))

@@ -140,6 +140,6 @@ def _losses(logits: Logits, labels: Tensor, num_labels: Tensor) -> Tensor:
 def _reference_log_probs(batch: Batch, num_frames: Tensor, losses: Tensor) -> list[float]:
     rows = zip(*map(np.asarray, (num_frames, batch.labels, batch.num_labels, losses)), strict=True)
     return [
-        -float(loss) if frames_needed(labels[:num]) <= frames else -math.inf
+        -float(loss) if frames_needed(labels[:num].tolist()) <= frames else -math.inf
         for frames, labels, num, loss in rows
     ]

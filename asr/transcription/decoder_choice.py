@@ -171,3 +171,7 @@ class DecoderChoice:
 
 def _files_in(path: Path) -> list[Path]:
     return sorted(path.iterdir()) if path.is_dir() else [path]
+
+
+GREEDY_TOKENS = DecoderChoice(DecoderSettings(), write_hanzi=False)
+"""Greedy decoding that writes the tokens."""

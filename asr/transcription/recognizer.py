@@ -41,7 +41,7 @@ from asr.runs.chosen_model import chosen_model, cpu_runner
 from asr.runs.run import Run
 from asr.transcription.clips import ClipRecognizer
 from asr.transcription.decoder import Decoder
-from asr.transcription.decoder_choice import DecoderChoice
+from asr.transcription.decoder_choice import GREEDY_TOKENS, DecoderChoice
 from asr.transcription.file_recognizer import LoadedFrom, file_chunks
 from asr.transcription.files import STANDARD_INPUT
 from asr.transcription.long_audio import LongAudioRecognizer
@@ -51,7 +51,6 @@ from asr.transcription.transcript import Transcript
 
 if TYPE_CHECKING:
     from asr.model.acoustic_model import AcousticModel
-    from asr.model.tensorflow_runner import TensorFlowRunner
 
 logger = logging.getLogger(__name__)
 
@@ -117,7 +116,7 @@ class Recognizer:
     def of_choice(
         cls,
         run: Run,
-        choice: DecoderChoice,
+        choice: DecoderChoice = GREEDY_TOKENS,
         devices: Devices = ONE_DEVICE,
         on_progress: OnProgress = ignore_progress,
     ) -> Recognizer:
@@ -144,7 +143,7 @@ class Recognizer:
     def trained(
         cls,
         run: Run,
-        choice: DecoderChoice | None = None,
+        choice: DecoderChoice = GREEDY_TOKENS,
         devices: ModelDevices | None = None,
         on_progress: OnProgress = ignore_progress,
     ) -> Recognizer:
@@ -152,11 +151,10 @@ class Recognizer:
 
         Args:
             run: the opened run.
-            choice: the decoder; None for greedy decoding that writes the tokens.
+            choice: the decoder.
             devices: on which the model runs; None for one.
             on_progress: receives how much of a language model has been read.
         """
-        choice = choice or DecoderChoice(DecoderSettings(), write_hanzi=False)
         devices = devices or start_model_devices()
         vocabulary = run.vocabulary()
         choice.converter_for(vocabulary)
@@ -192,16 +190,11 @@ class Recognizer:
 
     @property
     def model(self) -> AcousticModel:
-        """Return the acoustic model of `trained`, on one device or several."""
-        return self.trained_runner.model
-
-    @property
-    def trained_runner(self) -> TensorFlowRunner:
-        """Return the runner of `trained`; fail for a model that ONNX Runtime runs."""
+        """Return the acoustic model of `trained`, on one device or several; none of a graph."""
         from asr.model.tensorflow_runner import TensorFlowRunner
 
         assert isinstance(self.runner, TensorFlowRunner), "a graph can only be recognized with"
-        return self.runner
+        return self.runner.model
 
     def transcribe(self, audio: AudioSource) -> Transcript:
         """Transcribe one recording of any length.

@@ -1,6 +1,6 @@
 """Records what labels were made of, so that complete labels are not made again.
 
-labelled.jsonl.made_of              digests of all that the labels depend on, and of the manifest itself
+labelled.jsonl.made_of              digests of what the labels depend on, and of the manifest itself
 """
 
 from __future__ import annotations
