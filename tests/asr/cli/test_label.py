@@ -60,6 +60,15 @@ def test_label_writes_a_manifest_and_names_the_next_commands(clips, separable_ru
     assert main(command) == 0  # over what it has written itself
 
 
+def test_next_command_does_not_list_many_recordings(clips, separable_run, dev, tmp_path, capsys):
+    copies = [str(shutil.copy(clips[0].audio_path, tmp_path / f"{number}.wav")) for number in range(9)]
+    command = ["label", str(separable_run), *copies, "--dev", str(dev), "--min-confidence", "0"]
+    assert main([*command, "--out", str(tmp_path / "labelled.jsonl")]) == 0
+    (line,) = [line for line in capsys.readouterr().out.splitlines() if line.startswith("    asr label ")]
+    assert "AUDIO..." in line
+    assert copies[0] not in line
+
+
 def test_next_command_repeats_the_options_of_decoding(clips, separable_run, dev, tmp_path, capsys):
     words = tmp_path / "my words.txt"
     words.write_text(" ".join(clips[0].tokens[:2]) + "\n")

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from asr.transcription.recognizer import Recognizer
 
 SHARE = Range(0.0, 1.0)
+MAX_LISTED = 8  # recordings in a printed command
 
 
 def add_label_arguments(parser: argparse.ArgumentParser) -> None:
@@ -231,7 +232,9 @@ def _print(labelled: Labelled) -> None:
 def _print_next(run: Path, manifest: Path, arguments: argparse.Namespace) -> None:
     """Print the commands that train on what is labelled, compare the runs, and label again."""
     this, after = itertools.islice(rounds(run, manifest), 2)
-    label = ["label", str(after.run), *arguments.files, "--out", str(after.manifest)]
+    # a shell may have made thousands of a pattern
+    audio = arguments.files if len(arguments.files) <= MAX_LISTED else ["AUDIO..."]
+    label = ["label", str(after.run), *audio, "--out", str(after.manifest)]
     if arguments.dev:
         label += ["--dev", str(arguments.dev)]
     if arguments.min_confidence is not None:
@@ -240,7 +243,7 @@ def _print_next(run: Path, manifest: Path, arguments: argparse.Namespace) -> Non
     commands = {
         "train on it": ["train", *this.training],
         "compare the errors on dev": ["compare", str(this.run), str(this.trained)],
-        "label again with the new run (--rounds does all of this)": label,
+        "label the same recordings again with the new run (--rounds does all of this)": label,
     }
     for title, words in commands.items():
         print(f"{title}:\n    asr {shlex.join(words)}")
