@@ -63,6 +63,9 @@ class MaskedBatchNorm(keras.layers.Layer):
         epsilon: is added to the variance.
         synchronized: whether, trained on several devices, a batch's statistics are those of all devices'
             rows (`tf.distribute.get_replica_context` sums them), not of each device's own.
+
+    Attributes:
+        is_folded: whether the layer before normalises already, so that only `beta` is added.
     """
 
     def __init__(
@@ -70,6 +73,7 @@ class MaskedBatchNorm(keras.layers.Layer):
     ) -> None:
         super().__init__(**kwargs)
         self.momentum, self.epsilon, self.synchronized = momentum, epsilon, synchronized
+        self.is_folded = False
 
     def build(self, input_shape: Any) -> None:
         """Create the weights for inputs (B, T, C) or (B, T, F, C)."""
@@ -91,6 +95,8 @@ class MaskedBatchNorm(keras.layers.Layer):
                 statistics do not update them, as they would never recover.
         """
         inputs, mask = ops.cast(inputs, "float32"), ops.cast(mask, "float32")
+        if self.is_folded:
+            return ops.cast((inputs + self.beta) * mask, self.compute_dtype)
         mean, variance = self.moving_mean, self.moving_variance
         if training and self.trainable:
             axes = tuple(range(len(inputs.shape) - 1))

@@ -19,7 +19,7 @@ from asr.model.networks.stem import Stem
 
 
 def folded_copy(model: AcousticModel) -> AcousticModel:
-    """Return a copy of a model that computes the same with normalisation by 1, and with factors of 1.
+    """Return a copy of a model that computes the same without normalisation, and with factors of 1.
 
     In networks that this module does not know, normalisation stays.
     """
@@ -51,16 +51,17 @@ def _pairs(layer: keras.Layer, inner: dict[str, keras.Layer]) -> list[tuple[str,
 
 
 def _fold(norm: MaskedBatchNorm, before: keras.Layer) -> None:
-    """Scale a kernel (..., C), and let the normalisation only add what is left to add."""
+    """Scale a kernel (..., C), and let the normalisation only add what is left to add.
+
+    Normalising by 1 would not do: on some processors, TensorFlow's `rsqrt` of 1 is 0.9999999.
+    """
     scale = norm.gamma.numpy() / np.sqrt(norm.moving_variance.numpy() + norm.epsilon)
     bias = before.bias.numpy() if before.use_bias else 0.0
     norm.beta.assign(norm.beta.numpy() + (bias - norm.moving_mean.numpy()) * scale)
     before.kernel.assign(before.kernel.numpy() * scale)
     if before.use_bias:
         before.bias.assign(np.zeros_like(bias))
-    norm.gamma.assign(np.ones_like(scale))
-    norm.moving_mean.assign(np.zeros_like(scale))
-    norm.moving_variance.assign(np.full_like(scale, 1.0 - norm.epsilon))
+    norm.is_folded = True
 
 
 def _fold_share(block: ConformerBlock, feed_forwards: list[keras.Layer]) -> None:
