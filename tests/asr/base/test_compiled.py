@@ -106,7 +106,11 @@ def test_much_work_is_compiled_and_all_after_it():
 
 
 def test_little_work_is_interpreted_while_another_thread_compiles():
-    gradual = Gradual(product, budget=10)
+    @compilable
+    def not_yet_compiled(number):
+        return number * 0.1
+
+    gradual = Gradual(not_yet_compiled, budget=10)
     gradual(10, np.float32(0.1))
     thread = threading.Thread(target=gradual.compiled, args=[np.float32(0.1)])
     with compiling:  # the thread waits
