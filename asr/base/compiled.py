@@ -1,27 +1,35 @@
 """Compile loops with numba at their first call, and cache them on disk for the next process.
 
-@compiled
+@compilable
 def total(values: Float32) -> float: ...
+
+total(values)  # interpreted
+compiled(total)(values)  # the first call in a process takes half a second, some seconds if the cache is empty
+Gradual(total, budget=1000)(len(values), values)  # interpreted until a process has done so much work
 
 The cache is in a folder of `asr.base.system.cache.cache_folder`.
 """
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import logging
 import shutil
 import tempfile
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Generic, TypeVar, cast
 
-import numba
 import numpy.typing as npt
+from typing_extensions import ParamSpec
 
 from asr.base.system.cache import cache_folder
 
+P = ParamSpec("P")
+R = TypeVar("R")
 F = TypeVar("F", bound=Callable[..., object])
 Array = npt.NDArray[Any]
 
@@ -42,6 +50,8 @@ def _choose_folder() -> bool:
 
     Numba alone invalidates a function when its own file changes, but not when one does that it calls into.
     """
+    import numba
+
     digest = hashlib.sha256()
     for path in sources():
         digest.update(path.read_bytes())
@@ -59,20 +69,86 @@ def _choose_folder() -> bool:
     return True
 
 
-_OPTIONS = {"cache": _choose_folder(), "nogil": True, "no_cfunc_wrapper": True}
+compiling = threading.Lock()
+_waiting: list[tuple[Any, bool]] = []  # functions that numba does not know of yet, and whether to inline them
+_compiled: dict[Any, Any] = {}
+
+
+@functools.cache
+def _options() -> dict[str, bool]:
+    return {"cache": _choose_folder(), "nogil": True, "no_cfunc_wrapper": True}
+
+
+def compilable(function: F) -> F:
+    """Return a function as it is, after a note that compiled functions may call it.
+
+    It must need nothing of the interpreter, and compute the same to the bit when it is interpreted: NumPy
+    keeps single precision where a Python number is added to it, numba does not.
+    """
+    _waiting.append((function, False))
+    return function
+
+
+def compilable_inline(function: F) -> F:
+    """Do what `compilable` does for a small function, which is inlined where it is called."""
+    _waiting.append((function, True))
+    return function
 
 
 def compiled(function: F) -> F:
-    """Compile a function that does not need the interpreter; it releases the GIL while it runs."""
-    return cast(F, numba.njit(**_OPTIONS)(function))
+    """Return a function that `compilable` knows in its compiled form; it releases the GIL while it runs."""
+    found = _compiled.get(function)
+    return cast(F, _with_numba(function) if found is None else found)
 
 
-def compiled_inline(function: F) -> F:
-    """Compile a small function as `compiled` does, inlined where it is called."""
-    return cast(F, numba.njit(**_OPTIONS, inline="always")(function))
+def _with_numba(function: Callable[..., object]) -> Any:
+    import numba
+    from numba.extending import register_jitable
+
+    with compiling:
+        while _waiting:
+            callee, inline = _waiting.pop()
+            register_jitable(**_options(), forceinline=inline)(callee)
+        return _compiled.setdefault(function, numba.njit(**_options())(function))
 
 
-@compiled_inline
+class Gradual(Generic[P, R]):
+    """A `compilable` function that a process compiles when it is worth it, so that a short one starts sooner.
+
+    Args:
+        function: the function.
+        budget: work that a process interprets before it compiles. While another thread compiles, it
+            interprets more, in calls of at most this work.
+
+    Attributes:
+        is_compiling: whether a thread has begun to.
+    """
+
+    def __init__(self, function: Callable[P, R], budget: int) -> None:
+        self.function, self.budget = function, budget
+        self._lock, self._spent = threading.Lock(), 0
+        self.is_compiling, self._is_compiled = False, False
+
+    def __call__(self, work: int, *arguments: P.args, **named: P.kwargs) -> R:
+        """Return what the function returns, which does not depend on how it is run."""
+        if not self._is_compiled and self._is_little(work):
+            return self.function(*arguments, **named)
+        return self.compiled(*arguments, **named)
+
+    def _is_little(self, work: int) -> bool:
+        with self._lock:
+            self._spent += work
+            return self._spent <= self.budget or (self.is_compiling and work <= self.budget)
+
+    def compiled(self, *arguments: P.args, **named: P.kwargs) -> R:
+        """Call the compiled function."""
+        self.is_compiling = True
+        result = compiled(self.function)(*arguments, **named)
+        self._is_compiled = True
+        return result
+
+
+@compilable_inline
 def copy_into(target: Array, values: Array) -> None:
     """Copy values into an array of the same length.
 

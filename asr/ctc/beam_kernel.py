@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from asr.base.compiled import compiled, compiled_inline
+from asr.base.compiled import compilable, compilable_inline
 from asr.base.vocabulary import BLANK_ID
 from asr.ctc.heap import Heap, make_heap, pop, push, sift_down
 from asr.ctc.prefixes import (
@@ -96,7 +96,7 @@ class Offers(NamedTuple):
     free: Int32
 
 
-@compiled
+@compilable
 def search(log_probs: Float32, fusion: Fusion, pruning: Pruning, nodes: Nodes, beam: Beam) -> int:
     """Advance the beam through frames.
 
@@ -131,7 +131,7 @@ def search(log_probs: Float32, fusion: Fusion, pruning: Pruning, nodes: Nodes, b
     return len(log_probs)
 
 
-@compiled
+@compilable
 def make_offers(beam: int, room: int) -> Offers:
     """Return offers with `room` rows: one ranking, or three, of `beam` prefixes each."""
     beside = beam if room > beam else 0
@@ -151,7 +151,7 @@ def make_offers(beam: int, room: int) -> Offers:
     )
 
 
-@compiled
+@compilable
 def find_probable_tokens(row: Float32, min_log_prob: float, untried: Heap) -> bool:
     """Fill the heap with the tokens that are probable enough; return False if the frame is invalid."""
     untried.size[0] = 0
@@ -169,7 +169,7 @@ def find_probable_tokens(row: Float32, min_log_prob: float, untried: Heap) -> bo
     return True
 
 
-@compiled
+@compilable
 def offer_old_prefixes(row: Float32, fusion: Fusion, nodes: Nodes, beam: Beam, offers: Offers) -> float:
     """Offer every prefix of the beam, its last frame a blank or a repeat.
 
@@ -198,7 +198,7 @@ def offer_old_prefixes(row: Float32, fusion: Fusion, nodes: Nodes, beam: Beam, o
     return best
 
 
-@compiled
+@compilable
 def offer_new_prefixes(
     row: Float32,
     fusion: Fusion,
@@ -277,7 +277,7 @@ def offer_new_prefixes(
     return best
 
 
-@compiled_inline
+@compilable_inline
 def worst(heap: Heap) -> float:
     """Return the score that an offer must exceed to be kept."""
     if not len(heap.keys):
@@ -285,7 +285,7 @@ def worst(heap: Heap) -> float:
     return float(heap.keys[0]) if heap.size[0] == len(heap.keys) else -np.inf
 
 
-@compiled
+@compilable_inline
 def ending(nodes: Nodes, beam: Beam, place: int, token: int) -> float:
     """Return the log probability of the alignments of a prefix that this token may extend."""
     if token == nodes.token[beam.node[place]]:
@@ -293,7 +293,7 @@ def ending(nodes: Nodes, beam: Beam, place: int, token: int) -> float:
     return float(log_add(beam.blank[place], beam.token[place]))
 
 
-@compiled_inline
+@compilable_inline
 def offer(
     offers: Offers,
     plain: float,
@@ -318,7 +318,7 @@ def offer(
     offers.free[0] = used if left_over == NONE else left_over
 
 
-@compiled_inline
+@compilable_inline
 def take_place(heap: Heap, key: float, item: int) -> int:
     """Add an item to a heap, and return the one that has no place there any more, or `NONE`."""
     if heap.size[0] < len(heap.keys):
@@ -332,7 +332,7 @@ def take_place(heap: Heap, key: float, item: int) -> int:
     return dropped
 
 
-@compiled
+@compilable
 def take_offers(fusion: Fusion, nodes: Nodes, beam: Beam, offers: Offers, floor: float) -> None:
     """Build the next beam from the offers that score at least `floor` without hot words."""
     for place in range(beam.size[0]):
@@ -351,7 +351,7 @@ def take_offers(fusion: Fusion, nodes: Nodes, beam: Beam, offers: Offers, floor:
                 place -= 1
 
 
-@compiled_inline
+@compilable_inline
 def take_offer(fusion: Fusion, nodes: Nodes, beam: Beam, offers: Offers, row: int, place: int) -> None:
     """Put an offer into the beam."""
     node = offers.node[row]
@@ -361,7 +361,7 @@ def take_offer(fusion: Fusion, nodes: Nodes, beam: Beam, offers: Offers, row: in
     beam.node[place], beam.blank[place], beam.token[place] = node, offers.blank[row], offers.token[row]
 
 
-@compiled
+@compilable
 def read_beam(
     fusion: Fusion, sentence_end: int, finished: bool, nodes: Nodes, beam: Beam
 ) -> tuple[Float64, Float64, Float64]:
@@ -392,7 +392,7 @@ def read_beam(
     return scores, acoustic, language
 
 
-@compiled
+@compilable_inline
 def log_add(one: float, other: float) -> float:
     """Return log(e^one + e^other)."""
     larger, smaller = (one, other) if one > other else (other, one)

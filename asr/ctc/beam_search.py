@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from asr.base.compiled import compiled
 from asr.base.decoder_settings import DecoderSettings
 from asr.base.errors import UserError
 from asr.base.vocabulary import BLANK_ID, Vocabulary
@@ -64,7 +65,7 @@ class BeamState:
 
     def make_room(self) -> None:
         """Drop the prefixes that no prefix in the beam extends, and double the memory if few are."""
-        compact(self.nodes, self.beam.node[: self.beam.size[0]])
+        compiled(compact)(self.nodes, self.beam.node[: self.beam.size[0]])
         room = len(self.nodes.parent)
         if self.nodes.size[0] + len(self.beam.node) > room // 2:
             size = self.nodes.size
@@ -164,7 +165,7 @@ class BeamSearch:
         assert log_probs.shape[1] == len(self.vocabulary), (log_probs.shape, len(self.vocabulary))
         rest = np.require(log_probs, np.float32, ["C", "W"])  # one type, one compilation
         while len(rest):
-            done = search(rest, self._fusion, self._pruning, state.nodes, state.beam)
+            done = compiled(search)(rest, self._fusion, self._pruning, state.nodes, state.beam)
             if done < 0:
                 raise _no_log_probs(rest[-1 - done], state.num_frames - 1 - done)
             state.num_frames += done
@@ -180,13 +181,13 @@ class BeamSearch:
             finished: whether the utterance ends here: if so, the language model's `</s>` counts.
             at_most: limits their number; None for all.
         """
-        scores, acoustic, language = read_beam(
+        scores, acoustic, language = compiled(read_beam)(
             self._fusion, self._sentence_end, finished, state.nodes, state.beam
         )
         places = np.argsort(-scores, kind="stable")[:at_most]
         return [
             Candidate(
-                tuple(tokens_of(state.nodes, state.beam.node[place]).tolist()),
+                tuple(compiled(tokens_of)(state.nodes, state.beam.node[place]).tolist()),
                 float(scores[place]),
                 float(acoustic[place]),
                 float(language[place]),

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from asr.base.compiled import compiled, copy_into
+from asr.base.compiled import compilable, compiled, copy_into
 from asr.base.errors import UserError
 from asr.base.text.wording import counted
 from asr.base.types import Logits
@@ -67,7 +67,7 @@ def align_tokens(log_probs: Float32, ids: Ids) -> TokenAlignment:
             f"tokens need a blank between them), received {len(log_probs):,}; check that the text belongs to "
             "the recording"
         )
-    states = best_states(np.ascontiguousarray(log_probs, np.float32), tokens)
+    states = compiled(best_states)(np.ascontiguousarray(log_probs, np.float32), tokens)
     labels = np.full(2 * len(tokens) + 1, BLANK_ID)
     labels[1::2] = tokens
     on_path = log_probs[np.arange(len(states)), labels[states]].astype(np.float64)  # (T,)
@@ -85,7 +85,7 @@ class Scores(NamedTuple):
     said: Float64  # (U,) of each token
 
 
-@compiled
+@compilable
 def best_states(log_probs: Float32, tokens: Int64) -> Int64:
     """Return the state of each frame on the best path.
 
@@ -137,7 +137,7 @@ def best_states(log_probs: Float32, tokens: Int64) -> Int64:
     return states
 
 
-@compiled
+@compilable
 def trace_block(
     log_probs: Float32,
     tokens: Int64,
@@ -182,7 +182,7 @@ def trace_block(
     return state
 
 
-@compiled
+@compilable
 def advance(log_probs: Float32, tokens: Int64, passing: Float64, scores: Scores, after: Scores) -> None:
     """Compute the scores of the best paths to every state after one more frame.
 
@@ -227,11 +227,14 @@ def label_losses(logits: Logits, labels: Int32, num_labels: Int32) -> Float64:
     """
     rows = zip(*logits, labels, num_labels, strict=True)
     return np.array(
-        [-sum_of_alignments(log_softmax(row[:frames]), ids[:length]) for row, frames, ids, length in rows]
+        [
+            -compiled(sum_of_alignments)(log_softmax(row[:frames]), ids[:length])
+            for row, frames, ids, length in rows
+        ]
     )
 
 
-@compiled
+@compilable
 def sum_of_alignments(log_probs: Float32, labels: Int32) -> float:
     """Return the natural logarithm of the sum of all alignments' probabilities (Graves et al., 2006).
 

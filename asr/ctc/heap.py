@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from asr.base.compiled import compiled
+from asr.base.compiled import compilable
 
 
 class Heap(NamedTuple):
@@ -18,13 +18,13 @@ class Heap(NamedTuple):
     size: npt.NDArray[np.int32]  # (1,)
 
 
-@compiled
+@compilable
 def make_heap(room: int) -> Heap:
     """Return an empty heap with room for that many items."""
     return Heap(np.empty(room), np.empty(room, np.int32), np.zeros(1, np.int32))
 
 
-@compiled
+@compilable
 def push(heap: Heap, key: float, item: int) -> None:
     """Add an item with a key."""
     index = heap.size[0]
@@ -36,7 +36,7 @@ def push(heap: Heap, key: float, item: int) -> None:
     heap.keys[index], heap.items[index] = key, item
 
 
-@compiled
+@compilable
 def pop(heap: Heap) -> int:
     """Remove and return the item with the smallest key."""
     item: int = heap.items[0]
@@ -47,7 +47,7 @@ def pop(heap: Heap) -> int:
     return item
 
 
-@compiled
+@compilable
 def sift_down(heap: Heap, index: int) -> None:
     """Move an item down until no item below it has a smaller key."""
     key, item = heap.keys[index], heap.items[index]

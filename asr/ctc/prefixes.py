@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from asr.base.compiled import compiled, compiled_inline, copy_into
+from asr.base.compiled import compilable, compilable_inline, copy_into
 from asr.ctc.spelling import Spelling, spell
 from asr.language.ngram.model import UNKNOWN_ID, Tables, advance
 from asr.language.word_trie import NO_WORD, NOT_A_WORD, UNKNOWN_WORD
@@ -107,7 +107,7 @@ class Nodes(NamedTuple):
     size: Int32
 
 
-@compiled_inline
+@compilable_inline
 def find_child(nodes: Nodes, node: int, token: int) -> int:
     """Return the node of a prefix extended by a token, or `NONE`."""
     child: int = nodes.first_child[node]
@@ -116,7 +116,7 @@ def find_child(nodes: Nodes, node: int, token: int) -> int:
     return child
 
 
-@compiled
+@compilable
 def add_node(fusion: Fusion, nodes: Nodes, parent: int, token: int) -> int:
     """Add the node of a prefix extended by a token, and return it."""
     node: int = nodes.size[0]
@@ -135,7 +135,7 @@ def add_node(fusion: Fusion, nodes: Nodes, parent: int, token: int) -> int:
     return node
 
 
-@compiled_inline
+@compilable_inline
 def extend(
     fusion: Fusion, nodes: Nodes, node: int, token: int, after_words: Int32, after_backoffs: Float32
 ) -> tuple[float, float, int, int]:
@@ -161,7 +161,7 @@ def extend(
     return log_prob, fusion.lm_weight * log_prob + fusion.token_bonus, length, NO_WORD
 
 
-@compiled
+@compilable
 def extend_word(
     fusion: Fusion, nodes: Nodes, node: int, token: int, after_words: Int32, after_backoffs: Float32
 ) -> tuple[float, float, int, int]:
@@ -194,7 +194,7 @@ def extend_word(
     return log_prob, added + spelling.ahead[word], length, word
 
 
-@compiled
+@compilable
 def end_word(
     fusion: Fusion, nodes: Nodes, node: int, after_words: Int32, after_backoffs: Float32
 ) -> tuple[float, int]:
@@ -220,7 +220,7 @@ def end_word(
     return log_prob + fusion.spelling.penalties[word], length
 
 
-@compiled_inline
+@compilable_inline
 def most_added(fusion: Fusion, nodes: Nodes, node: int) -> float:
     """Return an upper bound of what the language model adds for one more token.
 
@@ -235,7 +235,7 @@ def most_added(fusion: Fusion, nodes: Nodes, node: int) -> float:
     return most
 
 
-@compiled
+@compilable
 def end_sentence(fusion: Fusion, nodes: Nodes, node: int, sentence_end: int) -> tuple[float, float]:
     """Return the log probability of what ends with the utterance, and what this adds to the score.
 
@@ -257,13 +257,19 @@ def end_sentence(fusion: Fusion, nodes: Nodes, node: int, sentence_end: int) -> 
     return log_prob, added
 
 
-@compiled_inline
+@compilable_inline
 def hot_word_step(tables: HotWordTables, state: int, token: int) -> tuple[int, float]:
     """Return the state after a token, and the boost that the token adds (or takes back, if negative)."""
     boost = -tables.lent[state]
     while True:
-        begin, end = tables.begins[state], tables.begins[state + 1]
-        index = begin + np.searchsorted(tables.tokens[begin:end], token)
+        index, end = tables.begins[state], tables.begins[state + 1]
+        after_it = end
+        while index < after_it:  # binary search: `np.searchsorted` of a slice takes twice as long
+            middle = (index + after_it) >> 1
+            if tables.tokens[middle] < token:
+                index = middle + 1
+            else:
+                after_it = middle
         if index < end and tables.tokens[index] == token:
             after = tables.states[index]
             return after, boost + tables.lent[after]
@@ -273,14 +279,14 @@ def hot_word_step(tables: HotWordTables, state: int, token: int) -> tuple[int, f
         state = tables.fails[state]
 
 
-@compiled_inline
+@compilable_inline
 def keeps_boost(tables: HotWordTables, state: int) -> bool:
     """Return whether nothing that follows can take boost back."""
     kept: bool = tables.lent[state] <= tables.final[state]
     return kept
 
 
-@compiled
+@compilable
 def tokens_of(nodes: Nodes, node: int) -> Int32:
     """Return the (U,) tokens of a prefix."""
     tokens = np.empty(nodes.length[node], np.int32)
@@ -290,7 +296,7 @@ def tokens_of(nodes: Nodes, node: int) -> Int32:
     return tokens
 
 
-@compiled
+@compilable
 def compact(nodes: Nodes, kept: Int32) -> None:
     """Remove all prefixes except the given ones and their ancestors.
 
@@ -314,7 +320,7 @@ def compact(nodes: Nodes, kept: Int32) -> None:
         kept[index] = rows[kept[index]]
 
 
-@compiled
+@compilable
 def move(nodes: Nodes, source: int, row: int, parent: int) -> None:
     """Move a node to an earlier row (or its own), and link it to its parent there."""
     for array in (nodes.token, nodes.length, nodes.place, nodes.word, nodes.hot_state):

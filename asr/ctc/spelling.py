@@ -14,7 +14,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from asr.base.compiled import compiled
+from asr.base.compiled import compilable
 from asr.base.decoder_settings import DecoderSettings
 from asr.base.text.mixed import begins_word, words_of_mixed
 from asr.base.text.pieces import text_of_pieces
@@ -114,7 +114,7 @@ def _words_of(hot_words: Iterable[tuple[int, ...]], vocabulary: Vocabulary) -> l
     return words
 
 
-@compiled
+@compilable
 def spell(spelling: Spelling, state: int, token: int) -> int:
     """Return the state of the tree after the letters of a token."""
     for index in range(spelling.letter_begins[token], spelling.letter_begins[token + 1]):

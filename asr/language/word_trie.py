@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from asr.base.compiled import compiled
+from asr.base.compiled import compilable
 from asr.base.text.units import SPECIAL
 from asr.language.ngram.model import LN10, UNIGRAM_WORDS, UNKNOWN_ID, NGramModel
 
@@ -133,7 +133,7 @@ def unigram_log_probs(model: NGramModel, ids: npt.NDArray[np.int64]) -> npt.NDAr
     return -np.abs(model.tables.floats[ids * UNIGRAM_WORDS].astype(np.float64)) * LN10
 
 
-@compiled
+@compilable
 def follow(edges: npt.NDArray[np.int64], targets: npt.NDArray[np.int32], state: int, letter: int) -> int:
     """Return the state after a letter; `UNKNOWN_WORD` if no word has it there."""
     key = (np.int64(state) << LETTER_BITS) | np.int64(letter)

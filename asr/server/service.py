@@ -104,9 +104,10 @@ class RecognitionService:
         self.batcher.submit("clip", np.zeros(SAMPLE_RATE_HZ, np.int16)).result()
 
     def load_ahead(self) -> None:
-        """Load in a thread what the first text would load, which takes a second."""
+        """Load in a thread what the first text would load, and compile the search for hanzi."""
         if self.recognizer.decoder.writer.converter is not None:
             self._readers.submit(self.converted, [NO_READING])
+            self._readers.submit(self.converter.compile)
 
     @property
     def status(self) -> dict[str, Any]:

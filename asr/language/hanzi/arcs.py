@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from asr.base.compiled import compiled
+from asr.base.compiled import compilable
 from asr.language.hanzi.dictionary import ANY_TONE, Trie
 from asr.language.ngram.model import UNKNOWN_ID
 
@@ -57,7 +57,7 @@ class Arcs(NamedTuple):
     step_before: Int32
 
 
-@compiled
+@compilable
 def word_arcs(edges: Edges, trie: Trie, tone_cost: float) -> Arcs:
     """Return every word in the lattice."""
     steps = all_steps(edges, trie, tone_cost)
@@ -86,13 +86,13 @@ def word_arcs(edges: Edges, trie: Trie, tone_cost: float) -> Arcs:
     return Arcs(first[:-1], starts, entries, words, scores, last_steps, step_edges, step_before)
 
 
-@compiled
+@compilable
 def num_entries(trie: Trie, branch: int) -> int:
     """Return the number of words that end at a node of the trie; 1 for a syllable left as it is."""
     return 1 if branch < 0 else trie.first_entry[branch + 1] - trie.first_entry[branch]
 
 
-@compiled
+@compilable
 def all_steps(edges: Edges, trie: Trie, tone_cost: float) -> list[tuple[int, int, int, int, int, float]]:
     """Return every simultaneous step through lattice and trie, starting from every node.
 
@@ -111,7 +111,7 @@ def all_steps(edges: Edges, trie: Trie, tone_cost: float) -> list[tuple[int, int
     return steps
 
 
-@compiled
+@compilable
 def follow(
     edges: Edges,
     trie: Trie,
@@ -137,7 +137,7 @@ def follow(
             child += 1
 
 
-@compiled
+@compilable
 def first_child_from(trie: Trie, first: int, last: int, syllable: int) -> int:
     """Return the first child whose syllable is at least the given one; the end if there is none."""
     while first < last:

@@ -16,21 +16,24 @@ from pathlib import Path
 
 import numpy as np
 
+from asr.base.compiled import Gradual
 from asr.base.errors import UserError
 from asr.base.system.storage.address import refuse_to_read_address
 from asr.base.text.pinyin import TONES, syllables_in
 from asr.base.text.units import WORD_BOUNDARY
 from asr.language.hanzi.arcs import Edges
 from asr.language.hanzi.dictionary import (
+    ANY_TONE,
     AS_IS,
     EPSILON_SOUND,
     NO_WORD,
     UNKNOWN_SOUND,
     Dictionary,
+    Trie,
     read_pronunciations,
 )
 from asr.language.hanzi.lattice import EPSILON, Lattice, chain_lattice
-from asr.language.hanzi.mixture import OwnWords, mixture_of, own_shares
+from asr.language.hanzi.mixture import Mixture, OwnWords, SentenceBegin, mixture_of, own_shares
 from asr.language.hanzi.packed import unpack
 from asr.language.hanzi.rare import rare_characters
 from asr.language.hanzi.search import SearchLimits, best_words
@@ -39,6 +42,9 @@ from asr.language.ngram.model import SENTENCE_END, UNKNOWN_ID, NGramModel
 GENERAL_MODEL = Path(__file__).with_name("general.npz")
 BEAM = 16  # maximum number of language model contexts at a node
 MARGIN = 10.0  # natural logarithm
+INTERPRETED = 150  # syllables of the dictionary; each takes about a millisecond, compiling half a second
+
+search = Gradual(best_words, INTERPRETED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,7 +118,7 @@ class Converter:
         if soft_tones is not None and not 0 <= soft_tones < math.inf:
             raise UserError(f"`soft_tones`: expected 0 or more, received {soft_tones}; 4 is a good value")
         self.model, self.dictionary = model, dictionary
-        self.tone_cost = math.inf if soft_tones is None else soft_tones
+        self.tone_cost = math.inf if soft_tones is None else float(soft_tones)
         self.beam, self.margin, self.own = beam, margin, own
         self._sounds = self.dictionary.sounds(soft_tones is not None) | {EPSILON: EPSILON_SOUND}
         self._mixture, self._begin = mixture_of(model, own)
@@ -181,21 +187,29 @@ class Converter:
 
         The lattice's scores have the same weight as the language model's: scale them before.
         """
-        score, entries, path, lengths = best_words(
-            self._edges(lattice),
-            self.dictionary.trie,
-            self._mixture,
-            self._begin,
-            self._end,
-            SearchLimits(self.tone_cost, self.beam, self.margin),
-        )
+        edges = self._edges(lattice)
+        score, entries, path, lengths = search(self._num_candidates(edges), *self._arguments(edges))
         syllables = tuple(lattice.edges[edge].syllable for edge in path.tolist())
         words, start = [], 0
         for entry, length in zip(entries.tolist(), lengths.tolist(), strict=True):
             if entry != NO_WORD:
                 words.append(self._word(entry, syllables[start : start + length], start))
                 start += length
-        return Conversion("".join(word.text for word in words), tuple(words), score)
+        return Conversion("".join(word.text for word in words), tuple(words), float(score))
+
+    def compile(self) -> None:
+        """Compile the search, so that a process which converts a lot need not do so in between."""
+        search.compiled(*self._arguments(self._edges(chain_lattice(["-"]))))
+
+    def _arguments(self, edges: Edges) -> tuple[Edges, Trie, Mixture, SentenceBegin, int, SearchLimits]:
+        limits = SearchLimits(self.tone_cost, self.beam, self.margin)
+        return edges, self.dictionary.trie, self._mixture, self._begin, self._end, limits
+
+    def _num_candidates(self, edges: Edges) -> int:
+        """Return how many of the dictionary's syllables the edges stand for: the work of a search."""
+        begins, ends, tones, _ = edges.sounds.T
+        is_fixed = (tones != ANY_TONE) & (self.tone_cost == math.inf)
+        return int(np.where(is_fixed, 1, np.maximum(ends - begins, 1)).sum())
 
     def _edges(self, lattice: Lattice) -> Edges:
         """Return the lattice in the form that the search uses."""

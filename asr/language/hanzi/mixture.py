@@ -9,12 +9,13 @@ on other text.
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from asr.base.compiled import compiled_inline
+from asr.base.compiled import compilable_inline
 from asr.language.ngram.model import UNKNOWN_ID, NGramModel, Tables, advance
 
 Int32 = npt.NDArray[np.int32]
@@ -91,7 +92,7 @@ def mixture_of(general: NGramModel, own: OwnWords | None) -> tuple[Mixture, Sent
     )
 
 
-@compiled_inline
+@compilable_inline
 def with_own(
     mixture: Mixture,
     log_prob: float,
@@ -119,7 +120,7 @@ def with_own(
     """
     split, own_word, own_length = len(mixture.general.begins), mixture.own_ids[word], 0
     if own_word == UNKNOWN_ID:
-        log_prob += np.log1p(-mixture.shares[0])
+        log_prob += math.log1p(-mixture.shares[0])
     else:
         own_log_prob, own_length, matched = advance(
             mixture.own,
@@ -130,5 +131,5 @@ def with_own(
             after_words[split:],
             after_backoffs[split:],
         )
-        log_prob += np.log1p(mixture.shares[matched] * (np.exp(own_log_prob - log_prob) - 1))
+        log_prob += math.log1p(mixture.shares[matched] * (math.exp(own_log_prob - log_prob) - 1))
     return log_prob, own_length

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from asr.base.compiled import compiled, copy_into
+from asr.base.compiled import compilable, copy_into
 from asr.language.hanzi.arcs import NONE, Arcs, Edges, word_arcs
 from asr.language.hanzi.dictionary import NO_WORD, Trie
 from asr.language.hanzi.mixture import Mixture, SentenceBegin, with_own
@@ -62,7 +62,7 @@ class SearchLimits(NamedTuple):
     margin: float
 
 
-@compiled
+@compilable
 def best_words(
     edges: Edges, trie: Trie, mixture: Mixture, begin: SentenceBegin, end_word: int, limits: SearchLimits
 ) -> tuple[float, Int32, Int32, Int32]:
@@ -103,7 +103,7 @@ def best_words(
     return score, entries, path, lengths
 
 
-@compiled
+@compilable
 def extend_to(node: int, arcs: Arcs, kept: Paths, counts: Int32, mixture: Mixture, margin: float) -> int:
     """Keep the best paths to a node, one for each language model context; return their number."""
     most = 0
@@ -165,7 +165,7 @@ def extend_to(node: int, arcs: Arcs, kept: Paths, counts: Int32, mixture: Mixtur
     return num_kept
 
 
-@compiled
+@compilable
 def empty_paths(num_paths: int, context_size: int) -> Paths:
     """Return empty arrays for a number of paths."""
     return Paths(
@@ -179,7 +179,7 @@ def empty_paths(num_paths: int, context_size: int) -> Paths:
     )
 
 
-@compiled
+@compilable
 def slot_of(slots: Int32, paths: Paths, place: int, length: int) -> np.int64:
     """Return the slot of the path with the same general context as the given one, or an empty slot.
 
@@ -203,7 +203,7 @@ def slot_of(slots: Int32, paths: Paths, place: int, length: int) -> np.int64:
     return slot
 
 
-@compiled
+@compilable
 def keep_best(node: int, kept: Paths, found: Paths, count: int, least: float) -> int:
     """Keep the best of the paths found to a node, best first; return their number."""
     beam = kept.scores.shape[1]
@@ -229,7 +229,7 @@ def keep_best(node: int, kept: Paths, found: Paths, count: int, least: float) ->
     return num_kept
 
 
-@compiled
+@compilable
 def best_end(kept: Paths, count: int, mixture: Mixture, end_word: int) -> tuple[float, int]:
     """Return score and index of the best path to the last node, including the sentence end."""
     best, best_place = -np.inf, 0
@@ -247,7 +247,7 @@ def best_end(kept: Paths, count: int, mixture: Mixture, end_word: int) -> tuple[
     return best, best_place
 
 
-@compiled
+@compilable
 def backtrace(arcs: Arcs, kept: Paths, node: int, place: int) -> tuple[Int32, Int32, Int32]:
     """Return the entries of words, the edges, and the number of edges of each word, of a path."""
     entries, path, lengths = [np.int32(0)], [np.int32(0)], [np.int32(0)]

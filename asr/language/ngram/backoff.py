@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from asr.base.compiled import compiled
 from asr.base.errors import UserError
 from asr.language.ngram.model import Float32, Int32, NGrams, keys_of
 
@@ -66,7 +67,7 @@ def _weights(table: NGrams, ids: Int32, weights: Float32) -> Float32:
 
 
 def _keys(ids: Int32) -> Keys:
-    keys: Keys = keys_of(np.ascontiguousarray(ids))
+    keys: Keys = compiled(keys_of)(np.ascontiguousarray(ids))
     return keys
 
 

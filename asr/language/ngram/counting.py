@@ -14,7 +14,7 @@ from typing import IO, Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from asr.base.compiled import compiled
+from asr.base.compiled import compilable, compiled
 from asr.base.system.files import cannot_write
 from asr.language.ngram.model import Int32
 
@@ -83,11 +83,13 @@ class SortedCounts:
         if self._run is None:
             assert self._keys is not None
             assert self._counts is not None
-            yield CountedRows(unpack(self._keys, self._packing.order, self._packing.bits), self._counts)
+            yield CountedRows(
+                compiled(unpack)(self._keys, self._packing.order, self._packing.bits), self._counts
+            )
             return
         for begin in range(0, self._run.length, self._block_size):
             keys, counts = self._run.read(begin, self._block_size)
-            yield CountedRows(unpack(keys, self._packing.order, self._packing.bits), counts)
+            yield CountedRows(compiled(unpack)(keys, self._packing.order, self._packing.bits), counts)
 
 
 class SortedRun:
@@ -145,7 +147,9 @@ def count_ngrams(
                 _spill(waiting, runs, folder, packing)
                 waiting, num_waiting = [], 0
             waiting.append(
-                _reversed_ngrams(piece, order, packing.bits, packing.per_column, packing.num_columns)
+                compiled(_reversed_ngrams)(
+                    piece, order, packing.bits, packing.per_column, packing.num_columns
+                )
             )
             num_waiting += len(piece)
     if not runs:
@@ -235,7 +239,7 @@ def _merged(runs: list[SortedRun], folder: Path, packing: Packing, room: int) ->
         # keys up to the lowest of the last keys read occur in no later part of any run
         lasts = [keys[-1] for keys, _ in heads if len(keys)]
         limit = min(lasts, key=lambda key: tuple(key.tolist()))
-        ready = [_num_not_above(keys, limit) for keys, _ in heads]
+        ready = [compiled(_num_not_above)(keys, limit) for keys, _ in heads]
         taken = [(keys[:n], counts[:n]) for (keys, counts), n in zip(heads, ready, strict=True)]
         merged.append(*_reduced(np.concatenate([k for k, _ in taken]), np.concatenate([c for _, c in taken])))
         for index, run in enumerate(runs):
@@ -247,7 +251,7 @@ def _merged(runs: list[SortedRun], folder: Path, packing: Packing, room: int) ->
     return merged
 
 
-@compiled
+@compilable
 def _num_not_above(keys: Keys, limit: npt.NDArray[np.uint64]) -> int:
     """Return how many of these sorted keys are at most the limit."""
     low, high = 0, len(keys)
@@ -265,7 +269,7 @@ def _num_not_above(keys: Keys, limit: npt.NDArray[np.uint64]) -> int:
     return low
 
 
-@compiled
+@compilable
 def _reversed_ngrams(tokens: Int32, order: int, bits: int, per_column: int, num_columns: int) -> Keys:
     """Return the n-gram that ends with each token, reversed and packed."""
     keys = np.empty((len(tokens), num_columns), np.uint64)
@@ -287,7 +291,7 @@ def _reversed_ngrams(tokens: Int32, order: int, bits: int, per_column: int, num_
     return keys
 
 
-@compiled
+@compilable
 def unpack(keys: Keys, order: int, bits: int) -> Int32:
     """Unpack reversed n-grams to (N, order) word ids."""
     rows = np.empty((len(keys), order), np.int32)

@@ -13,7 +13,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from asr.base.compiled import compiled
+from asr.base.compiled import compilable, compiled
 from asr.language.ngram.counting import BEGIN_ID, PAD_ID, Counts, SortedCounts
 from asr.language.ngram.model import Int32
 
@@ -216,8 +216,8 @@ def _next_order(
     num_contexts = len(table.rows)
     sums = _Sums(np.zeros(num_contexts), np.zeros(num_contexts), np.zeros(num_contexts, np.bool_))
     for block in blocks_of():
-        contexts = find_rows(block.rows[:, 1:], table.rows, firsts)
-        _add_up(contexts, block.counts, block.adjusted, discounts, prune, sums)
+        contexts = compiled(find_rows)(block.rows[:, 1:], table.rows, firsts)
+        compiled(_add_up)(contexts, block.counts, block.adjusted, discounts, prune, sums)
     totals, freed, extended = sums
     weights = np.divide(freed, totals, out=np.ones_like(freed), where=totals > 0)
     kept_before = places >= 0
@@ -229,8 +229,8 @@ def _next_order(
         kept = block.counts > prune
         kept_of.append(kept)
         block = block.select(kept)
-        contexts = find_rows(block.rows[:, 1:], table.rows, firsts)
-        endings = places[find_rows(block.rows[:, :-1], table.rows, firsts)]
+        contexts = compiled(find_rows)(block.rows[:, 1:], table.rows, firsts)
+        endings = places[compiled(find_rows)(block.rows[:, :-1], table.rows, firsts)]
         own = (block.adjusted - discounts[np.minimum(block.adjusted, 3)]) / totals[contexts]
         probs = own + weights[contexts] * before.probs[endings]
         nothing = np.ones(len(probs)), np.zeros(len(probs), np.bool_)
@@ -247,7 +247,7 @@ class _Sums(NamedTuple):
     extended: Mask  # whether an n-gram is kept that begins with it
 
 
-@compiled
+@compilable
 def _add_up(
     contexts: Counts, counts: Counts, adjusted: Counts, discounts: Float64, prune: int, sums: _Sums
 ) -> None:
@@ -263,7 +263,7 @@ def _add_up(
             freed[context] += count
 
 
-@compiled
+@compilable
 def find_rows(wanted: Int32, rows: Int32, firsts: Counts) -> Counts:
     """Return the positions of rows that are all among the sorted ones.
 

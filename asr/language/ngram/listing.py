@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from asr.base.compiled import compiled, copy_into
+from asr.base.compiled import compilable, compiled, copy_into
 from asr.base.work import OnProgress, Work, ignore_progress
 from asr.language.ngram.model import (
     MIDDLE_WORDS,
@@ -53,7 +53,7 @@ def _longer(tables: Tables, place: int, shorter: NGrams, on_progress: OnProgress
     places = np.empty(num_entries, np.int64)
     count = 0
     for candidates in _pieces(begun, ended):
-        count = look_up(tables, place, candidates, ids, places, count)
+        count = compiled(look_up)(tables, place, candidates, ids, places, count)
         on_progress(Work(f"listing {ids.shape[1]}-grams", count, num_entries, "n-grams"))
     order = np.lexsort(ids[:count].T[::-1])
     ids, places = ids[order], places[order]
@@ -75,17 +75,17 @@ def _pieces(begun: Int32, ended: Int32) -> Iterator[_Candidates]:
     if begun.shape[1] == 1:
         overlaps = np.tile(np.array([0, len(ended)]), (len(begun), 1))
     else:
-        keys = keys_of(np.ascontiguousarray(ended[:, :-1]))
+        keys = compiled(keys_of)(np.ascontiguousarray(ended[:, :-1]))
         order = np.argsort(keys)
         ended, keys = ended[order], keys[order]
-        wanted = keys_of(np.ascontiguousarray(begun[:, 1:]))
+        wanted = compiled(keys_of)(np.ascontiguousarray(begun[:, 1:]))
         overlaps = np.column_stack([np.searchsorted(keys, wanted, side) for side in ("left", "right")])
     pieces = np.cumsum(overlaps[:, 1] - overlaps[:, 0]) // PAIRS_AT_ONCE
     for rows in np.split(np.arange(len(begun)), np.flatnonzero(np.diff(pieces)) + 1):
         yield _Candidates(begun[rows], ended, overlaps[rows])
 
 
-@compiled
+@compilable
 def look_up(
     tables: Tables,
     place: int,

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from asr.base.compiled import compiled, compiled_inline
+from asr.base.compiled import compilable, compilable_inline, compiled
 
 Words32 = npt.NDArray[np.uint32]
 Int32 = npt.NDArray[np.int32]
@@ -148,7 +148,7 @@ class NGramModel:
                 np.ascontiguousarray(table.log10_probs, np.float32),
                 np.ascontiguousarray(table.log10_backoffs, np.float32),
             )
-            written = fill(tables, memory, place, contiguous, longest=place == len(ngrams) - 2)
+            written = compiled(fill)(tables, memory, place, contiguous, longest=place == len(ngrams) - 2)
             assert written == len(table.ids), f"{table.ids[written]}: no n-gram of its first or last words"
         return cls(words, tables, counts)
 
@@ -202,7 +202,7 @@ def fill_unigrams(floats: Float32, log10_probs: Float32, log10_backoffs: Float32
     pairs[:, 1] = np.where(log10_backoffs == 0, NO_EXTENSION, log10_backoffs)
 
 
-@compiled
+@compilable
 def advance(
     tables: Tables,
     context_words: Int32,
@@ -248,16 +248,18 @@ def advance(
     length = min(matched + 1, num_tables)
     while length and after_backoffs[length - 1] == 0.0 and np.signbit(after_backoffs[length - 1]):
         length -= 1  # no longer n-gram begins with it
-    return log10_prob * LN10, length, matched
+    return np.float64(log10_prob) * LN10, length, matched
 
 
-@compiled_inline
+@compilable_inline
 def extend_key(key: np.uint64, word: int) -> np.uint64:
     """Return the key of an n-gram, given the key of its last words and the word before them."""
-    return (key * FIRST_FACTOR) ^ (np.uint64(word + 1) * NEXT_FACTOR)
+    # not `*`, which warns of the overflow where it is interpreted
+    extended: np.uint64 = np.multiply(key, FIRST_FACTOR) ^ np.multiply(np.uint64(word + 1), NEXT_FACTOR)
+    return extended
 
 
-@compiled
+@compilable
 def keys_of(ids: Int32) -> npt.NDArray[np.uint64]:
     """Return the keys of n-grams, (N, order) in reading order; a unigram's key is its id."""
     keys = np.empty(len(ids), np.uint64)
@@ -266,7 +268,7 @@ def keys_of(ids: Int32) -> npt.NDArray[np.uint64]:
     return keys
 
 
-@compiled
+@compilable
 def key_of(words: Int32) -> np.uint64:
     """Return the key of an n-gram in reading order."""
     key = np.uint64(words[-1])
@@ -275,14 +277,14 @@ def key_of(words: Int32) -> np.uint64:
     return key
 
 
-@compiled
+@compilable
 def find(tables: Tables, table: int, key: np.uint64) -> int:
     """Return the index in memory of the entry with a key; -1 if there is none."""
     place = seek(tables, table, key)
     return place if place >= 0 and (tables.memory[place] or tables.memory[place + 1]) else -1
 
 
-@compiled
+@compilable
 def seek(tables: Tables, table: int, key: np.uint64) -> int:
     """Return the index in memory of the entry with a key, or of the empty entry it would get.
 
@@ -302,7 +304,7 @@ def seek(tables: Tables, table: int, key: np.uint64) -> int:
     return -1
 
 
-@compiled
+@compilable
 def fill(tables: Tables, memory: Words32, table: int, ngrams: NGrams, longest: bool) -> int:
     """Write the n-grams of one order into its empty hash table, and mark the n-grams that they extend.
 
@@ -339,7 +341,7 @@ def fill(tables: Tables, memory: Words32, table: int, ngrams: NGrams, longest: b
     return len(ngrams.ids)
 
 
-@compiled
+@compilable
 def weights_of(tables: Tables, words: Int32) -> int:
     """Return the index of probability and backoff of an n-gram below the highest order; -1 if absent."""
     if len(words) == 1:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from asr.base.compiled import compiled, copy_into
+from asr.base.compiled import compilable, compiled, copy_into
 from asr.language.ngram.model import SENTENCE_END, UNKNOWN_ID, Context, Int32, NGramModel, Tables, advance
 
 
@@ -66,7 +66,7 @@ def score_text(model: NGramModel, blocks: Iterable[Int32]) -> TextScore:
     begin, end = model.begin_context(), model.ids[SENTENCE_END]
     total = TextScore()
     for ids in blocks:
-        total += TextScore(*score_blocks(model.tables, ids, end, begin))
+        total += TextScore(*compiled(score_blocks)(model.tables, ids, end, begin))
     return total
 
 
@@ -75,7 +75,7 @@ def _perplexity(log_prob: float, num_words: int) -> float:
     return math.exp(mean) if mean < 700 else math.inf
 
 
-@compiled
+@compilable
 def score_blocks(tables: Tables, ids: Int32, end: int, begin: Context) -> tuple[float, float, int, int, int]:
     """Return the fields of a `TextScore`.
 

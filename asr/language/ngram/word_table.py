@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from asr.base.compiled import compiled, compiled_inline
+from asr.base.compiled import compilable, compilable_inline, compiled
 from asr.language.ngram.model import LONGEST_WORDS, Tables, Words32, num_buckets, seek, tables_of
 
 Bytes = npt.NDArray[np.uint8]
@@ -33,11 +33,11 @@ def word_table(words: Sequence[str], first: int, count: int, buckets_per_entry: 
     tables = tables_of(memory, [0], [buckets])
     encoded = [word.encode() for word in words]
     ends = np.cumsum([len(word) for word in encoded], dtype=np.int64)
-    insert(tables, memory, np.frombuffer(b"".join(encoded), np.uint8), ends, first)
+    compiled(insert)(tables, memory, np.frombuffer(b"".join(encoded), np.uint8), ends, first)
     return tables
 
 
-@compiled
+@compilable
 def insert(tables: Tables, memory: Words32, text: Bytes, ends: npt.NDArray[np.int64], first: int) -> None:
     """Write the words from id `first` on, which are concatenated in the text, into the table's memory."""
     for word in range(first, len(ends)):
@@ -48,7 +48,7 @@ def insert(tables: Tables, memory: Words32, text: Bytes, ends: npt.NDArray[np.in
         memory[index + 2] = word
 
 
-@compiled
+@compilable
 def hash_of(text: Bytes, begin: int, end: int) -> np.uint64:
     """Return the 64-bit MurmurHash2 of Austin Appleby (MurmurHash64A) with seed 0."""
     state = np.uint64(end - begin) * MIX
@@ -65,7 +65,7 @@ def hash_of(text: Bytes, begin: int, end: int) -> np.uint64:
     return state ^ (state >> SHIFT)
 
 
-@compiled_inline
+@compilable_inline
 def little_endian(text: Bytes, begin: int, end: int) -> np.uint64:
     """Return up to eight bytes as a number."""
     number = np.uint64(0)

@@ -4,18 +4,25 @@ import os
 import shutil
 import subprocess
 import sys
+import threading
+import time
 
+import numpy as np
 import pytest
 from helpers import ROOT
 
-from asr.base.compiled import PACKAGE, sources
+from asr.base.compiled import PACKAGE, Gradual, compilable, compiling, sources
 
-CALLEE = "from asr.base.compiled import compiled\n\n@compiled\ndef amount(x):\n    return x + {}\n"
+CALLEE = "from asr.base.compiled import compilable\n\n@compilable\ndef amount(x):\n    return x + {}\n"
 CALLER = (
-    "from asr.base.compiled import compiled\nfrom asr.language.hanzi.callee import amount\n\n"
-    "@compiled\ndef twice(x):\n    return 2 * amount(x)\n"
+    "from asr.base.compiled import compilable\nfrom asr.language.hanzi.callee import amount\n\n"
+    "@compilable\ndef twice(x):\n    return 2 * amount(x)\n"
 )
-PROGRAM = "from asr.language.hanzi.caller import twice; print(twice(3), sum(twice.stats.cache_hits.values()))"
+PROGRAM = """
+from asr.base.compiled import compiled
+from asr.language.hanzi.caller import twice
+print(compiled(twice)(3), sum(compiled(twice).stats.cache_hits.values()))
+"""
 
 
 @pytest.fixture
@@ -81,8 +88,44 @@ def test_loops_run_where_no_cache_can_be_written(package, tmp_path):
     assert "NUMBA_CACHE_DIR" in errors
 
 
+@compilable
+def product(number):
+    """Return what shows whether it was interpreted: numba multiplies in double precision."""
+    return number * 0.1
+
+
+def is_interpreted(result):
+    return result == np.float32(0.1) * np.float32(0.1)
+
+
+def test_much_work_is_compiled_and_all_after_it():
+    gradual = Gradual(product, budget=10)
+    works = [6, 4, 1, 1]
+    assert [is_interpreted(gradual(work, np.float32(0.1))) for work in works] == [True, True, False, False]
+    assert not is_interpreted(Gradual(product, budget=10)(11, np.float32(0.1)))
+
+
+def test_little_work_is_interpreted_while_another_thread_compiles():
+    @compilable
+    def not_yet_compiled(number):
+        return number * 0.1
+
+    gradual = Gradual(not_yet_compiled, budget=10)
+    gradual(10, np.float32(0.1))
+    thread = threading.Thread(target=gradual.compiled, args=[np.float32(0.1)])
+    with compiling:  # the thread waits
+        thread.start()
+        while not gradual.is_compiling:
+            time.sleep(0.01)
+        assert is_interpreted(gradual(10, np.float32(0.1)))
+    thread.join()
+    assert not is_interpreted(gradual(1, np.float32(0.1)))
+
+
 def test_sources_contain_every_module_with_compiled_loops():
-    with_loops = {path for path in PACKAGE.rglob("*.py") if "\n@compiled" in path.read_text(encoding="utf-8")}
+    with_loops = {
+        path for path in PACKAGE.rglob("*.py") if "\n@compilable" in path.read_text(encoding="utf-8")
+    }
     assert len(with_loops) > 10
     assert with_loops <= set(sources())
 

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from asr.base.compiled import compiled
+from asr.base.compiled import compilable, compiled
 from asr.language.ngram.kenlm_binary.kenlm_header import (
     ARRAYS,
     COPY,
@@ -125,20 +125,22 @@ def _read_order(trie: KenlmTrie, order: int, how: Values) -> tuple[Uint64, Float
     next_bits, high = (0, None) if longest else _pointers(trie, num_entries + 1, counts[order])
     entry_bits = word_bits + how.prob_bits + how.backoff_bits + next_bits
     packed = trie.take(((1 + num_entries) * entry_bits + 7) // 8 + PADDING_BYTES)
-    words = unpack(packed, 0, entry_bits, num_entries, word_bits)
+    words = compiled(unpack)(packed, 0, entry_bits, num_entries, word_bits)
     # KenLM writes a quantised backoff before the probability, and an unquantised one after it
     prob_bit, backoff_bit = word_bits, word_bits + how.prob_bits
     if how.probs is not None:
         prob_bit, backoff_bit = word_bits + how.backoff_bits, word_bits
-    prob_codes = unpack(packed, prob_bit, entry_bits, num_entries, how.prob_bits)
-    backoff_codes = unpack(packed, backoff_bit, entry_bits, num_entries, how.backoff_bits)
+    prob_codes = compiled(unpack)(packed, prob_bit, entry_bits, num_entries, how.prob_bits)
+    backoff_codes = compiled(unpack)(packed, backoff_bit, entry_bits, num_entries, how.backoff_bits)
     if how.probs is None:
         probs = (prob_codes.astype(np.uint32) | SIGN).view(np.float32)
         backoffs = backoff_codes.astype(np.uint32).view(np.float32)
     else:
         probs = how.probs[prob_codes]
         backoffs = how.backoffs[backoff_codes] if how.backoffs is not None else np.zeros_like(probs)
-    pointers = unpack(packed, entry_bits - next_bits, entry_bits, num_entries + 1, next_bits).astype(np.int64)
+    pointers = compiled(unpack)(
+        packed, entry_bits - next_bits, entry_bits, num_entries + 1, next_bits
+    ).astype(np.int64)
     if high is not None:
         of_entry = np.searchsorted(high, np.arange(num_entries + 1), side="right") - 1
         pointers |= of_entry << next_bits
@@ -178,7 +180,7 @@ def _check_pointers(trie: KenlmTrie, pointers: Int64, num_entries: int) -> None:
         raise format_error(trie.path, expected, f"{pointers[0]:,} to {pointers[-1]:,}", COPY)
 
 
-@compiled
+@compilable
 def unpack(packed: Bytes, first_bit: int, entry_bits: int, count: int, num_bits: int) -> Uint64:
     """Return a field of up to 57 bits of each entry."""
     fields = np.empty(count, np.uint64)
