@@ -36,7 +36,6 @@ from asr.language.ngram.model import Int32
 from asr.language.ngram.model_file import save_model
 from asr.language.ngram.training import MB, SPECIAL_WORDS, TrainingOptions, train_ngrams
 from data_pipeline.text.piece_text import PieceText
-from data_pipeline.text.pronunciations import Pronunciation
 from data_pipeline.text.spoken_text import SpokenText
 
 MIN_MEMORY_MB = 20
@@ -180,7 +179,9 @@ def train_language_models(
         if model:
             model.save(folder / UNITS_MODEL)
         else:
-            _write_pronunciations(folder, readings)
+            with whole_file(pronunciations_path(folder), "list of pronunciations") as file:
+                for word, reading, log_prob in readings:
+                    file.write(f"{word}\t{' '.join(reading)}\t{log_prob:.6f}\n".encode())
         _write_info(folder, text, trained, len(readings))
     return TrainedModels(
         out,
@@ -295,12 +296,6 @@ def _train_unit(
         trained.fallback_orders,
         path.stat().st_size,
     )
-
-
-def _write_pronunciations(folder: Path, readings: Sequence[Pronunciation]) -> None:
-    lines = (f"{word}\t{' '.join(reading)}\t{log_prob:.6f}\n" for word, reading, log_prob in readings)
-    with whole_file(pronunciations_path(folder), "list of pronunciations") as file:
-        file.writelines(line.encode() for line in lines)
 
 
 def _write_info(
