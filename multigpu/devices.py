@@ -69,7 +69,7 @@ def parse_devices(spec: DeviceSpec) -> tuple[str, ...]:
     chosen = tuple(_one_device(part, spec, available) for part in parts)
     if not chosen:
         raise _device_error(spec, "no device named", available)
-    if _is_shared_cpu(parts):
+    if len(parts) > 1 and all(part == "/CPU:0" for part in parts):  # what `share_cpu` returns
         return chosen
     doubled = sorted({name for name in chosen if chosen.count(name) > 1})
     if doubled:
@@ -166,11 +166,6 @@ def _divide_threads(num_shares: int) -> None:
     """
     num_threads = max(1, (os.cpu_count() or 1) // num_shares)
     tf.config.threading.set_intra_op_parallelism_threads(num_threads)
-
-
-def _is_shared_cpu(parts: Sequence[int | str]) -> bool:
-    """Return whether a specification is what `share_cpu` returns."""
-    return len(parts) > 1 and all(part == "/CPU:0" for part in parts)
 
 
 def _parse_text(text: str, available: Sequence[str]) -> int | list[int | str]:

@@ -27,11 +27,13 @@ class Engine(ABC):
         worker: index of this process among those that train together.
         num_workers: number of processes that train together.
         num_stages: number of stages into which the model is cut, 1 where each device has all of it.
+        has_weights_on_one_device: whether the optimiser updates all weights on the first device.
     """
 
     name: str
     worker, num_workers = 0, 1
     num_stages = 1
+    has_weights_on_one_device = False
 
     def __init__(self, devices: Sequence[str]) -> None:
         self.devices = tuple(devices)
@@ -40,11 +42,6 @@ class Engine(ABC):
     def num_devices(self) -> int:
         """Return the number of devices of all workers; towers that share a CPU are on one."""
         return len(set(self.devices)) * self.num_workers
-
-    @property
-    def has_weights_on_one_device(self) -> bool:
-        """Return whether the optimiser updates all weights on the first device."""
-        return False
 
     @property
     def is_chief(self) -> bool:

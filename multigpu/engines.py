@@ -46,11 +46,7 @@ class SingleEngine(Engine):
     """Trains the plain model on one device."""
 
     name = "single"
-
-    @property
-    @override
-    def has_weights_on_one_device(self) -> bool:
-        return True
+    has_weights_on_one_device = True
 
     @override
     def train_step(
@@ -80,11 +76,7 @@ class ParallelModelEngine(Engine):
     """Trains on several devices of this process through `ParallelModel`."""
 
     name = "parallel-model"
-
-    @property
-    @override
-    def has_weights_on_one_device(self) -> bool:
-        return True
+    has_weights_on_one_device = True
 
     @override
     def train_step(

@@ -254,7 +254,7 @@ def gains_of(parts: Parts, sentences: Iterable[Sentence], polyphones: Iterable[s
         model = ContextModel(path)
     for sentence in tqdm(sentences, desc="margins"):
         draft = read_by_dictionary(sentence.hanzi)
-        for found in model.proposals(sentence.text, *draft):
+        for _, found in model.proposals([sentence.text], [draft]):
             if expected := spelled(sentence.readings.get(found.place, "")):
                 benefit = (found.reading == expected) - (draft.syllables[found.place] == expected)
                 yield Gain((found.hanzi, draft.in_words[found.place]), found.gain, benefit)

@@ -110,7 +110,9 @@ def _read(stream: BinaryIO, name: str) -> Waveform:
     if wav and wav.is_plain:
         samples, rate_hz = read_plain(stream, wav), wav.rate_hz
     else:
-        samples, rate_hz = _decode(stream, name)
+        with _open_coded(stream, name) as (decoded, rate_hz):
+            parts = list(decoded)
+        samples = np.concatenate(parts) if parts else np.zeros((0, 1), np.int16)
     blocks = [samples[begin : begin + BLOCK_FRAMES] for begin in range(0, len(samples), BLOCK_FRAMES)]
     mono = [_mix_down(block, rate_hz, name) for block in blocks or [samples]]  # as `audio_blocks` does
     waveform = resample(np.concatenate(mono) if len(mono) > 1 else mono[0], rate_hz)
@@ -399,13 +401,6 @@ def _open_sound(stream: BinaryIO, name: str) -> Iterator[tuple[Any, bool]]:
     finally:
         if decoded.failure:
             raise decoded.failure
-
-
-def _decode(stream: BinaryIO, name: str) -> tuple[npt.NDArray[Any], int]:
-    """Decode a whole file to (S, channels) samples, and return them with their rate."""
-    with _open_coded(stream, name) as (blocks, rate_hz):
-        parts = list(blocks)
-        return np.concatenate(parts) if parts else np.zeros((0, 1), np.int16), rate_hz
 
 
 @contextlib.contextmanager

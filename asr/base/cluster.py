@@ -156,8 +156,10 @@ class Cluster:
                 self._look()
             answer: _Answer = chunk.future.result()
         except KilledWorker as error:
+            number = error.allowed_failures + 1
+            were = "was" if number == 1 else "were"
             raise UserError(
-                f"{self._address}: {_lost(error.allowed_failures + 1)} by the work on "
+                f"{self._address}: {counted(number, 'worker')} {were} lost by the work on "
                 f"{listed(chunk.paths, MAX_LISTED)}; their logs give the reason, such as too little memory"
             ) from None
         except ModuleNotFoundError as error:
@@ -251,10 +253,6 @@ def _own_version() -> str:
     for module in sorted(path for room in ROOMS_OF_WORK for path in (project / room).rglob("*.py")):
         digest.update(f"{module.relative_to(project).as_posix()}\n".encode() + module.read_bytes())
     return f"{__version__} ({digest.hexdigest()[:8]})"
-
-
-def _lost(number: int) -> str:
-    return f"{counted(number, 'worker')} {'was' if number == 1 else 'were'} lost"
 
 
 def _other_version(worker: str, received: str, expected: str) -> str:

@@ -36,11 +36,11 @@ FEATURE_KINDS: Parts = {
 
 # of `asr export`; each is an asr.export.format.Format
 EXPORT_FORMATS: Parts = {
-    "onnx": "asr.export.runtimes.onnx.format:ONNX",
-    "sherpa": "asr.export.runtimes.sherpa.format:SHERPA",
-    "litert": "asr.export.runtimes.litert.format:LITERT",
-    "saved_model": "asr.export.runtimes.saved_model.format:SAVED_MODEL",
-    "polyphone": "asr.export.runtimes.polyphone.format:POLYPHONE",
+    "onnx": "asr.export.format:ONNX",
+    "sherpa": "asr.export.format:SHERPA",
+    "litert": "asr.export.format:LITERT",
+    "saved_model": "asr.export.format:SAVED_MODEL",
+    "polyphone": "asr.export.format:POLYPHONE",
 }
 
 

@@ -21,7 +21,7 @@ from asr.base.system.storage.address import path_of
 from asr.base.types import EditCounts, Utterance
 from asr.base.version import __version__
 from asr.evaluation.errors.metrics import TEXT_POLICY, align, mean_loss, measures, token_name
-from asr.evaluation.errors.significance import LEVEL, NUM_DRAWS, SEED, Blocks, blocks_of, rate_interval
+from asr.evaluation.errors.significance import LEVEL, NUM_DRAWS, SEED, blocks_of, rate_interval
 from asr.transcription.transcript import Segment
 from asr.transcription.transcript_json import (
     KEY,
@@ -63,14 +63,12 @@ class Score:
 def scores_of(utterances: Sequence[Utterance], hypotheses: Sequence[Segment], token: str = "") -> list[Score]:
     """Compute every rate of `asr.evaluation.errors.metrics.measures`, with its interval."""
     blocks = blocks_of([utterance.speaker for utterance in utterances])
-    return [score_of(name, edits, blocks) for name, edits in measures(utterances, hypotheses, token)]
-
-
-def score_of(name: str, edits: Sequence[EditCounts], blocks: Blocks) -> Score:
-    """Compute the rate of edits, with its interval."""
-    errors = blocks.summed([counts.errors for counts in edits])
-    lengths = blocks.summed([counts.reference_length for counts in edits])
-    return Score(name, edits, sum(edits, EditCounts()), rate_interval(errors, lengths))
+    scores = []
+    for name, edits in measures(utterances, hypotheses, token):
+        errors = blocks.summed([counts.errors for counts in edits])
+        lengths = blocks.summed([counts.reference_length for counts in edits])
+        scores.append(Score(name, edits, sum(edits, EditCounts()), rate_interval(errors, lengths)))
+    return scores
 
 
 @dataclass(frozen=True)

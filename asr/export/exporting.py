@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from asr.base.errors import UserError
-from asr.base.registry import EXPORT_FORMATS, load_part
+from asr.base.registry import EXPORT_FORMATS, load, load_part
 from asr.base.system.shards import has_manifest
 from asr.base.system.storage.address import path_of
 from asr.base.text.wording import listed
 from asr.base.work import OnProgress, ignore_progress
-from asr.export.format import Bounds, Card, Format, Settings, TrainedModel
+from asr.export.format import Bounds, Card, Format, Settings, TrainedModel, Written
 
 if TYPE_CHECKING:
     from asr.evaluation.evaluator import EvaluationData
@@ -94,7 +94,7 @@ def export(
     from asr.export.comparison import ExportedFolder, measure
 
     with made.folder_for(target) as folder:
-        written = made.write(trained, folder, settings)
+        written: Written = load(made.write)(trained, folder, settings)
         about: dict[str, Any] = {"format": format, "quantize": quantize, **trained.about, **written.about}
         write_about(folder, about)
         exported = ExportedFolder(folder, made.runtime, written)

@@ -1,4 +1,4 @@
-"""Define what a format of export is; `asr.base.registry.EXPORT_FORMATS` lists them.
+"""Define what a format of export is, and the formats, which `asr.base.registry.EXPORT_FORMATS` lists.
 
 A format writes a model to a folder, and names the runtime that runs what it wrote. `asr.export.exporting`
 does the rest: the folder gets its name only after its outputs were compared with the trained model's.
@@ -9,12 +9,14 @@ from __future__ import annotations
 import contextlib
 import importlib.util
 import tempfile
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, Protocol, TypeAlias
 
 from asr.base.errors import UserError
+from asr.base.model_files.model_file import SUFFIX
+from asr.base.registry import load
 from asr.base.system.files import cannot_write, refuse_existing, whole_folder
 from asr.model.logit_difference import LARGEST_LOGIT_DIFFERENCE
 
@@ -144,35 +146,35 @@ class Runtime(Protocol):
 
 @dataclass(frozen=True)
 class Format:
-    """A format; the module that defines one must not import what the format needs.
+    """A format, which names what it needs by "module:name", so that nothing is imported before it is used.
 
     Attributes:
         about: what the folder holds, in a few words.
-        write: called with the model, an empty folder and the settings; writes all files but `model.json`. It
+        write: the function (model, empty folder, settings) -> `Written` of all files but `model.json`. It
             raises a UserError that names the layer if the format cannot take it.
-        runtime: "module:class" of a `Runtime`.
+        runtime: the class of a `Runtime`.
         packages: modules that writing and running need, besides those of the installation.
         extra: extra of the installation that contains them.
         bounds: what is checked.
         quantizations: names that `quantize` may have, each with what is checked then.
         suffix: of the file, where the export is one file; empty for a folder.
-        pack: called with the written folder and the path of the file, where the export is one file.
+        pack: the function (written folder, path of the file), where the export is one file.
     """
 
     about: str
-    write: Callable[[TrainedModel, Path, Settings], Written]
+    write: str
     runtime: str
     packages: tuple[str, ...] = ()
     extra: str = ""
     bounds: Bounds = Bounds()
     quantizations: Mapping[str, Bounds] | None = None
     suffix: str = ""
-    pack: Callable[[Path, Path], None] | None = None
+    pack: str = ""
 
     @contextlib.contextmanager
     def folder_for(self, target: Path) -> Iterator[Path]:
         """Make the folder to write to; the target is complete when the block ends, or not there."""
-        if self.pack is None:
+        if not self.pack:
             with whole_folder(target, "exported model") as folder:
                 yield folder
             return
@@ -180,7 +182,7 @@ class Format:
             target.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryDirectory(dir=target.parent, prefix=f".{target.name}-") as hidden:
                 yield Path(hidden)
-                self.pack(Path(hidden), target)
+                load(self.pack)(Path(hidden), target)
         except OSError as error:
             raise cannot_write(target, "model file", error) from None
 
@@ -212,3 +214,46 @@ class Format:
             choices = f"expected {' or '.join(known)} for" if known else "expected none for"
             raise UserError(f"`quantize`: {choices} the format {name}, received {quantize!r}")
         return known[quantize]
+
+
+QUANTIZED = Bounds(logit_difference=None, extra_errors=EXTRA_ERRORS)
+SHERPA_BOUNDS = replace(QUANTIZED, changed_tokens=0.01, extra_written_errors=0.01)
+
+ONNX = Format(
+    about="a folder for ONNX Runtime, with a script that needs little more",
+    write="asr.export.runtimes.onnx.bundle:write_bundle",
+    runtime="asr.export.runtimes.onnx.runtime:OnnxRuntime",
+    quantizations={"int8": QUANTIZED},
+)
+SHERPA = Format(
+    about="a folder for sherpa-onnx, on phones and in its twelve languages",
+    write="asr.export.runtimes.sherpa.folder:write_folder",
+    runtime="asr.export.runtimes.sherpa.runtime:SherpaRuntime",
+    packages=("sherpa_onnx",),
+    extra="sherpa",
+    bounds=SHERPA_BOUNDS,
+    quantizations={"int8": replace(SHERPA_BOUNDS, changed_tokens=0.03)},
+)
+LITERT = Format(
+    about="model.tflite for phones",
+    write="asr.export.runtimes.litert.bundle:write_bundle",
+    runtime="asr.export.runtimes.litert.runtime:LiteRtRuntime",
+    packages=("ai_edge_litert",),
+    extra="litert",
+    bounds=Bounds(same_tokens=True),
+    quantizations={"int8": QUANTIZED},
+)
+SAVED_MODEL = Format(
+    about="a SavedModel for TensorFlow Serving",
+    write="asr.export.runtimes.saved_model.bundle:write_bundle",
+    runtime="asr.export.runtimes.saved_model.runtime:SavedModelRuntime",
+    bounds=Bounds(same_tokens=True),
+)
+POLYPHONE = Format(
+    about="one file, NAME.polyphone, to publish, which commands and train.init_from take in place of a run",
+    write="asr.export.runtimes.polyphone.bundle:write_bundle",
+    runtime="asr.export.runtimes.polyphone.runtime:ModelFileRuntime",
+    quantizations={"float16": QUANTIZED},
+    suffix=SUFFIX,
+    pack="asr.export.runtimes.polyphone.bundle:pack_bundle",
+)

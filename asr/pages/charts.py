@@ -32,6 +32,7 @@ class ChartLine:
         values: one for each epoch; values that are not finite are left out.
         label: a letter or two at the end of the line, instead of an entry in the legend.
         ring_epoch: epoch whose value is marked by a ring.
+        chosen_epoch: epoch whose value is marked by a dot on a line across the chart.
     """
 
     name: str
@@ -39,6 +40,22 @@ class ChartLine:
     values: Sequence[float]
     label: str = ""
     ring_epoch: int | None = None
+    chosen_epoch: int | None = None
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """What a vertical axis measures.
+
+    Attributes:
+        name: text above the axis.
+        show: formats a value as text.
+        may_be_logarithmic: whether a wide range of values gets a logarithmic scale.
+    """
+
+    name: str
+    show: Callable[[float], str]
+    may_be_logarithmic: bool = True
 
 
 @dataclass(frozen=True)
@@ -77,54 +94,44 @@ class Axis:
 
 def line_chart(
     title: str,
-    quantity: str,
+    quantity: Quantity,
     epochs: Sequence[int],
     lines: Sequence[ChartLine],
     *,
-    show: Callable[[float], str],
-    chosen_epoch: int | None = None,
     width: int = 400,
-    may_be_logarithmic: bool = True,
     x_label: str = "epoch",
 ) -> Chart:
-    """Draw curves over epochs, with axes, a legend, and a mark at the chosen epoch of the last line.
+    """Draw curves over epochs, with axes and a legend.
 
     Args:
         title: text above the chart.
         quantity: what the vertical axis measures.
         epochs: epochs of the values, ascending, at least one.
         lines: the curves.
-        show: formats a value as text.
-        chosen_epoch: one of `epochs`, or None for no mark.
         width: in pixels; the figure shrinks with its column.
-        may_be_logarithmic: whether a wide range of values gets a logarithmic scale.
         x_label: what the horizontal axis counts.
     """
-    y_axis = axis_over([value for line in lines for value in line.values], may_be_logarithmic)
+    y_axis = axis_over([value for line in lines for value in line.values], quantity.may_be_logarithmic)
     x_axis = Axis(epochs[0] - 0.5, epochs[0] + 0.5, epochs) if len(epochs) == 1 else epoch_axis(epochs)
     right = RIGHT + LABEL_PX * max(len(line.label) for line in lines)
-    plot = Plot(width, x_axis, y_axis, show, x_label, right)
+    plot = Plot(width, x_axis, y_axis, quantity.show, x_label, right)
     scale = ", log scale" if y_axis.logarithmic else ""
     svg = drawing(title, width, HEIGHT)
-    svg.append(element("text", f"{quantity}{scale}", class_="label", x=4, y=14))
+    svg.append(element("text", f"{quantity.name}{scale}", class_="label", x=4, y=14))
     svg.extend(plot.grid())
     svg.extend(part for line in lines for part in plot.curve(epochs, line))
     svg.extend(plot.labels(epochs, lines))
-    if chosen_epoch is not None and len(epochs) > 1:
-        svg.extend(plot.chosen_mark(chosen_epoch, lines[-1].values[list(epochs).index(chosen_epoch)]))
+    for line in lines:
+        if line.chosen_epoch is not None and len(epochs) > 1:
+            chosen = line.values[list(epochs).index(line.chosen_epoch)]
+            svg.extend(plot.chosen_mark(line.chosen_epoch, chosen))
     svg.extend(plot.tooltips(epochs, lines))
     unlabelled = [line for line in lines if not line.label] if len(lines) > 1 else []
     return Chart(title, width, svg, unlabelled)
 
 
 def stacked_chart(
-    title: str,
-    quantity: str,
-    epochs: Sequence[int],
-    layers: Sequence[ChartLine],
-    *,
-    show: Callable[[float], str],
-    width: int = 400,
+    title: str, quantity: Quantity, epochs: Sequence[int], layers: Sequence[ChartLine], *, width: int = 400
 ) -> Chart:
     """Draw shares of a whole over epochs, stacked on one another.
 
@@ -133,13 +140,12 @@ def stacked_chart(
         quantity: what the vertical axis measures.
         epochs: epochs of the values, ascending, at least one.
         layers: the shares, which add up to 1 at each epoch, from bottom to top.
-        show: formats a value as text.
         width: in pixels; the figure shrinks with its column.
     """
     x_axis = Axis(epochs[0] - 0.5, epochs[-1] + 0.5, epoch_axis(epochs).ticks if len(epochs) > 1 else epochs)
-    plot = Plot(width, x_axis, Axis(0.0, 1.0, [0.0, 0.25, 0.5, 0.75, 1.0]), show, "epoch")
+    plot = Plot(width, x_axis, Axis(0.0, 1.0, [0.0, 0.25, 0.5, 0.75, 1.0]), quantity.show, "epoch")
     svg = drawing(title, width, HEIGHT)
-    svg.append(element("text", quantity, class_="label", x=4, y=14))
+    svg.append(element("text", quantity.name, class_="label", x=4, y=14))
     floor = [0.0] * len(epochs)
     for layer in layers:
         top = [min(1.0, low + value) for low, value in zip(floor, layer.values, strict=True)]

@@ -10,7 +10,7 @@ import numpy as np
 
 from asr.base.text.wording import percent, short_percent
 from asr.ctc.confidence import calibration
-from asr.pages.charts import Chart, ChartLine, line_chart
+from asr.pages.charts import Chart, ChartLine, Quantity, line_chart
 from asr.pages.page import Table
 from asr.report.utterances import Scored
 
@@ -50,14 +50,12 @@ def reliability(scored: Sequence[Scored]) -> Reliability | None:
     accuracies = {round(50 * (one.low + one.high)): one.accuracy for one in measured.bins}
     chart = line_chart(
         "Reliability",
-        "tokens right",
+        Quantity("tokens right", short_percent, may_be_logarithmic=False),
         middles,
         [
             ChartLine("perfect calibration", "rate", [middle / 100 for middle in middles]),
             ChartLine("tokens right", "dev", [accuracies.get(middle, math.nan) for middle in middles]),
         ],
-        show=short_percent,
-        may_be_logarithmic=False,
         x_label="confidence in percent",
     )
     rows: list[list[str | float]] = [

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from asr.base.text.wording import duration, percent, short_number, short_percent
-from asr.pages.charts import Chart, ChartLine, line_chart, stacked_chart
+from asr.pages.charts import Chart, ChartLine, Quantity, line_chart, stacked_chart
 from asr.pages.page import Table
 from asr.runs.progress import EpochMetrics, best_first, chosen_epoch
 
@@ -58,22 +58,20 @@ def learning_charts(metrics: Sequence[EpochMetrics], unit: str) -> list[Chart]:
     epochs, chosen = [m.epoch for m in metrics], chosen_epoch(metrics) or None
     errors = [
         ChartLine("training", "train", [m.train_error for m in metrics]),
-        ChartLine("dev", "dev", [m.dev_error for m in metrics]),
+        ChartLine("dev", "dev", [m.dev_error for m in metrics], chosen_epoch=chosen),
     ]
     losses = [
         ChartLine("training", "train", [m.loss for m in metrics]),
-        ChartLine("dev", "dev", [m.dev_loss for m in metrics]),
+        ChartLine("dev", "dev", [m.dev_loss for m in metrics], chosen_epoch=chosen),
     ]
     return [
         line_chart(
             f"{unit.capitalize()} error rate",
-            f"errors per {unit}",
+            Quantity(f"errors per {unit}", short_percent),
             epochs,
             errors,
-            show=short_percent,
-            chosen_epoch=chosen,
         ),
-        line_chart("Loss", "CTC loss per utterance", epochs, losses, show=short_number, chosen_epoch=chosen),
+        line_chart("Loss", Quantity("CTC loss per utterance", short_number), epochs, losses),
         small_chart("Learning rate", "at the end of an epoch", metrics, [m.learning_rate for m in metrics]),
     ]
 
@@ -88,7 +86,7 @@ def where_the_time_went(metrics: Sequence[EpochMetrics]) -> tuple[Chart, dict[st
         for index, (kind, name) in enumerate(names.items())
     ]
     epochs = [m.epoch for m in metrics]
-    chart = stacked_chart("Where the time went", "share of an epoch", epochs, layers, show=short_percent)
+    chart = stacked_chart("Where the time went", Quantity("share of an epoch", short_percent), epochs, layers)
     return chart, dict(zip(names.values(), map(sum, zip(*parts, strict=True)), strict=True))
 
 
@@ -103,9 +101,8 @@ def small_chart(title: str, quantity: str, metrics: Sequence[EpochMetrics], valu
     """Draw one quantity over epochs."""
     line = ChartLine(title.lower(), "rate", values)
     epochs = [m.epoch for m in metrics]
-    return line_chart(
-        title, quantity, epochs, [line], show=short_number, width=NARROW, may_be_logarithmic=False
-    )
+    shown = Quantity(quantity, short_number, may_be_logarithmic=False)
+    return line_chart(title, shown, epochs, [line], width=NARROW)
 
 
 def epoch_table(metrics: Sequence[EpochMetrics], unit: str) -> Table:

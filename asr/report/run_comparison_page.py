@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from asr.base.text.wording import percent, short_number, short_percent
-from asr.pages.charts import Chart, ChartLine, line_chart
+from asr.pages.charts import Chart, ChartLine, Quantity, line_chart
 from asr.pages.page import write_page
 from asr.runs.comparison import ComparedRun, best_runs, differing, results_of, results_of_run, settings_of
 from asr.runs.origin import ImportOrigin, ModelFileOrigin
@@ -80,13 +80,7 @@ def _charts(runs: Sequence[ComparedRun]) -> list[Chart]:
     epochs = range(1, last + 1)
 
     def chart(
-        title: str,
-        quantity: str,
-        value: Callable[[EpochMetrics], float],
-        show: Callable[[float], str],
-        *,
-        ringed: bool = False,
-        may_be_logarithmic: bool = True,
+        title: str, quantity: Quantity, value: Callable[[EpochMetrics], float], *, ringed: bool = False
     ) -> Chart:
         lines = [
             ChartLine(
@@ -99,19 +93,16 @@ def _charts(runs: Sequence[ComparedRun]) -> list[Chart]:
             for run in runs
             if run.metrics
         ]
-        return line_chart(title, quantity, epochs, lines, show=show, may_be_logarithmic=may_be_logarithmic)
+        return line_chart(title, quantity, epochs, lines)
 
+    error = Quantity("errors per token", short_percent)
+    loss = Quantity("CTC loss per utterance", short_number)
+    rate = Quantity("at the end of an epoch", short_number, may_be_logarithmic=False)
     return [
-        chart("Dev error", "errors per token", lambda m: m.dev_error, short_percent, ringed=True),
-        chart("Training error", "errors per token", lambda m: m.train_error, short_percent),
-        chart("Dev loss", "CTC loss per utterance", lambda m: m.dev_loss, short_number),
-        chart(
-            "Learning rate",
-            "at the end of an epoch",
-            lambda m: m.learning_rate,
-            short_number,
-            may_be_logarithmic=False,
-        ),
+        chart("Dev error", error, lambda m: m.dev_error, ringed=True),
+        chart("Training error", error, lambda m: m.train_error),
+        chart("Dev loss", loss, lambda m: m.dev_loss),
+        chart("Learning rate", rate, lambda m: m.learning_rate),
     ]
 
 

@@ -89,7 +89,9 @@ class CheckpointStore:
             UserError: all checkpoints are damaged or missing.
         """
         if repair:
-            self._remove_unfinished()
+            for path in self.run.directory.glob("checkpoints/*.part"):
+                with contextlib.suppress(OSError):
+                    path.unlink()
         paths = self.run.checkpoints()
         for number, path in enumerate(reversed(paths), 1):
             try:
@@ -124,11 +126,6 @@ class CheckpointStore:
                     path.unlink(missing_ok=True)
                 except OSError as error:
                     raise cannot_write(path.parent, "folder", error) from None
-
-    def _remove_unfinished(self) -> None:
-        for path in self.run.directory.glob("checkpoints/*.part"):
-            with contextlib.suppress(OSError):
-                path.unlink()
 
 
 class BackgroundWriter:

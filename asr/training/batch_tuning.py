@@ -30,7 +30,6 @@ from asr.training.data import with_manifests
 from asr.training.engine import start_engine
 
 if TYPE_CHECKING:
-    from asr.base.types import TrainingBatch
     from asr.model.acoustic_model import AcousticModel
     from asr.training.trainer import Trainer
     from data_pipeline.batches.dataset import Dataset
@@ -289,8 +288,6 @@ def _noise_batch(
     data: Dataset, rows: list[int], lengths: list[int], labels: list[list[int]]
 ) -> TrainingBatch:
     """Return a batch of noise with the clips' lengths and labels; no recording is read."""
-    import numpy as np
-
     rng = np.random.default_rng(len(rows))
     audio = [rng.integers(-3000, 3000, lengths[index], dtype=np.int16) for index in rows]
     batch = data.padded(audio, [labels[index] for index in rows])

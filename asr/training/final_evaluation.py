@@ -116,7 +116,7 @@ def train_run_language_model(
 def _train_language_model(
     folder: Path, config: Config, vocabulary: Vocabulary, on_progress: OnProgress
 ) -> None:
-    from asr.training.language_model import train_language_models
+    from asr.training.language_model import NGramSettings, train_language_models
 
     # words convert syllables to hanzi
     units = ["syllables", "words"] if vocabulary.unit == "syllables" else [vocabulary.unit]
@@ -130,7 +130,7 @@ def _train_language_model(
             folder,
             units,
             pieces=pieces,
-            order=config.decode.order,
+            settings=NGramSettings(config.decode.order),
             on_progress=on_progress,
         )
     logger.info("%s: a language model of the %s training sentences", folder, f"{trained.num_sentences:,}")

@@ -1,6 +1,7 @@
 """Train n-gram language models on raw text, and write them with its pronunciations as a folder.
 
-train_language_models(["news.txt.gz", "books"], Path("lm"), order=4, max_size_mb=20)
+settings = NGramSettings(order=4, max_size_mb=20)
+train_language_models(["news.txt.gz", "books"], Path("lm"), settings=settings)
 """
 
 from __future__ import annotations
@@ -35,12 +36,52 @@ from asr.language.ngram.model import Int32
 from asr.language.ngram.model_file import save_model
 from asr.language.ngram.training import MB, SPECIAL_WORDS, TrainingOptions, train_ngrams
 from data_pipeline.text.piece_text import PieceText
-from data_pipeline.text.pronunciations import Pronunciation
 from data_pipeline.text.spoken_text import SpokenText
 
 MIN_MEMORY_MB = 20
 MAX_MB = 1e9  # a petabyte
 DEFAULT_MEMORY_SHARE, MAX_DEFAULT_MEMORY_MB = 1 / 8, 2000
+
+
+@dataclass(frozen=True)
+class NGramSettings:
+    """The settings of n-gram models, in the units of a person.
+
+    Attributes:
+        order: length of the longest n-grams.
+        prune: see `TrainingOptions`.
+        max_size_mb: of each model; None for any size.
+        memory_mb: memory for counting; None for an eighth of the machine's memory, 2000 at most.
+    """
+
+    order: int = TrainingOptions.order
+    prune: Sequence[int] = TrainingOptions.prune
+    max_size_mb: float | None = None
+    memory_mb: float | None = None
+
+    def options(self) -> TrainingOptions:
+        """Return the settings in bytes.
+
+        Raises:
+            UserError: a setting is out of range.
+        """
+        if self.max_size_mb is not None and not 0 < self.max_size_mb < MAX_MB:
+            raise UserError(
+                f"`max_size_mb`: expected megabytes, such as 20, received {self.max_size_mb:g}; "
+                "leave it out for models of any size"
+            )
+        memory_mb = _default_memory_mb() if self.memory_mb is None else self.memory_mb
+        if not MIN_MEMORY_MB <= memory_mb < MAX_MB:
+            raise UserError(
+                f"`memory_mb`: expected at least {MIN_MEMORY_MB} megabytes and fewer than {MAX_MB:g}, "
+                f"received {memory_mb:g}; leave it out for the default"
+            )
+        return TrainingOptions(
+            self.order, tuple(self.prune), int((self.max_size_mb or 0) * MB), int(memory_mb * MB)
+        )
+
+
+DEFAULT_SETTINGS = NGramSettings()
 
 
 @dataclass(frozen=True)
@@ -95,10 +136,7 @@ def train_language_models(
     units: Sequence[str] = TEXT_UNITS,
     *,
     pieces: Path | None = None,
-    order: int = TrainingOptions.order,
-    prune: Sequence[int] = TrainingOptions.prune,
-    max_size_mb: float | None = None,
-    memory_mb: float | None = None,
+    settings: NGramSettings = DEFAULT_SETTINGS,
     on_progress: OnProgress = ignore_progress,
 ) -> TrainedModels:
     """Train n-gram models on text and write them as a folder.
@@ -112,10 +150,7 @@ def train_language_models(
             Latin words.
         pieces: the model that splits words into pieces, such as `units.model` in a run; by default that
             beside the first text. With "words" alone, these are the words that its pieces spell.
-        order: length of the longest n-grams.
-        prune: see `TrainingOptions`.
-        max_size_mb: of each model; None for any size.
-        memory_mb: memory for counting; None for an eighth of the machine's memory, 2000 at most.
+        settings: of each model.
         on_progress: receives how much of the text is read and counted.
 
     Raises:
@@ -124,7 +159,7 @@ def train_language_models(
     """
     started = time.monotonic()
     checked_units = _checked_units(units)
-    options = _options(order, prune, max_size_mb, memory_mb)
+    options = settings.options()
     in_pieces = [unit for unit in checked_units if unit in UNITS_IN_PIECES]
     are_spelled = in_pieces or (checked_units == ["words"] and pieces is not None)
     if pieces is not None and not are_spelled:
@@ -144,7 +179,9 @@ def train_language_models(
         if model:
             model.save(folder / UNITS_MODEL)
         else:
-            _write_pronunciations(folder, readings)
+            with whole_file(pronunciations_path(folder), "list of pronunciations") as file:
+                for word, reading, log_prob in readings:
+                    file.write(f"{word}\t{' '.join(reading)}\t{log_prob:.6f}\n".encode())
         _write_info(folder, text, trained, len(readings))
     return TrainedModels(
         out,
@@ -178,24 +215,6 @@ def _pieces_for(texts: Sequence[str], pieces: Path | None) -> Pieces:
             f"`pieces`: no {UNITS_MODEL} beside {texts[0]}; name that of the run to decode with this model"
         )
     return Pieces.load(path)
-
-
-def _options(
-    order: int, prune: Sequence[int], max_size_mb: float | None, memory_mb: float | None
-) -> TrainingOptions:
-    if max_size_mb is not None and not 0 < max_size_mb < MAX_MB:
-        raise UserError(
-            f"`max_size_mb`: expected megabytes, such as 20, received {max_size_mb:g}; "
-            "leave it out for models of any size"
-        )
-    if memory_mb is None:
-        memory_mb = _default_memory_mb()
-    if not MIN_MEMORY_MB <= memory_mb < MAX_MB:
-        raise UserError(
-            f"`memory_mb`: expected at least {MIN_MEMORY_MB} megabytes and fewer than {MAX_MB:g}, received "
-            f"{memory_mb:g}; leave it out for the default"
-        )
-    return TrainingOptions(order, tuple(prune), int((max_size_mb or 0) * MB), int(memory_mb * MB))
 
 
 def _default_memory_mb() -> float:
@@ -277,12 +296,6 @@ def _train_unit(
         trained.fallback_orders,
         path.stat().st_size,
     )
-
-
-def _write_pronunciations(folder: Path, readings: Sequence[Pronunciation]) -> None:
-    lines = (f"{word}\t{' '.join(reading)}\t{log_prob:.6f}\n" for word, reading, log_prob in readings)
-    with whole_file(pronunciations_path(folder), "list of pronunciations") as file:
-        file.writelines(line.encode() for line in lines)
 
 
 def _write_info(

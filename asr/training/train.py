@@ -220,13 +220,13 @@ def _train_and_evaluate(
             _load_weights(config, model, vocabulary, engine.is_chief)
         data = _read_data(config, vocabulary, model, engine, observer)
         placed = place_model(engine, model, data.train.utterances, config.train.batch_clips_s, run)
-        setup = TrainingSetup(config, vocabulary, model, data.train, data.dev, callbacks, placed)
+        setup = TrainingSetup(config, vocabulary, model, data.train, data.dev, callbacks, placed, profile)
         if engine.is_chief:
             train_run_language_model(run, config, vocabulary, observer.on_work)
         with _resume_hint_of_interrupts(run, command), track_state(run.directory, command, engine.is_chief):
             _start_run(run, setup, data, engine, observer, resumes)
             page = TrainingPage(run, config, vocabulary.token_name, command) if engine.is_chief else None
-            trainer = Trainer(engine, setup, run, stop, observer, profile, page)
+            trainer = Trainer(engine, setup, run, stop, observer, page)
             if resumes:
                 trainer.resume()
             with _resume_hint_of_errors(run, command), page or contextlib.nullcontext():

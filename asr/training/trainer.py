@@ -97,7 +97,7 @@ class TrainingData(Protocol):
 
 @dataclass(frozen=True)
 class TrainingSetup:
-    """The model to train, its configuration and its data.
+    """What is trained, on what data, and how it is watched on the devices.
 
     Attributes:
         config: of the run.
@@ -107,6 +107,7 @@ class TrainingSetup:
         dev_data: batches to evaluate on after every epoch.
         callbacks: Keras callbacks, called as `Model.fit` would call them.
         placed: what the engine's `place` returned for the model; None for the model itself.
+        profile: whether to profile some steps on the devices.
     """
 
     config: Config
@@ -116,6 +117,7 @@ class TrainingSetup:
     dev_data: EvaluationData
     callbacks: Sequence[keras.callbacks.Callback] = ()
     placed: Any = None
+    profile: bool = False
 
 
 class Trainer:
@@ -127,7 +129,6 @@ class Trainer:
         run: receives checkpoints, metrics and event files.
         stop: requests to stop before the end.
         observer: receives the progress of training.
-        profile: whether to profile some steps on the devices.
         page: shows the curves after every epoch.
     """
 
@@ -138,7 +139,6 @@ class Trainer:
         run: Run,
         stop: StopRequest | None = None,
         observer: TrainingObserver | None = None,
-        profile: bool = False,
         page: TrainingPage | None = None,
     ) -> None:
         config, model = setup.config, setup.model
@@ -167,7 +167,7 @@ class Trainer:
         self.trouble = Diagnostics(config.train, warmup_steps_of(config.train, num_steps))
         self.callbacks = Callbacks(setup.callbacks, model, self.optimizer, self.num_epochs, len(plan))
         self.board = TensorBoard(run.tensorboard_dir) if engine.is_chief else None
-        self.profiler = Profiler(run.tensorboard_dir) if profile and engine.is_chief else None
+        self.profiler = Profiler(run.tensorboard_dir) if setup.profile and engine.is_chief else None
         self.page = page
         self._saved_at_s = time.monotonic()
         self._pictures_at_s = 0.0

@@ -157,7 +157,8 @@ class Augmenter:
             rng = np.random.default_rng((*stream, GAIN))
             gain_db = rng.uniform(config.gain_db_min, config.gain_db_max)
         if response_name or noise_name or gain_db or pauses.any():
-            gain_db = min(gain_db, _headroom_db(samples))
+            if peak := float(np.abs(samples).max()):  # no sample is to go beyond full scale
+                gain_db = min(gain_db, 20 * math.log10(FULL_SCALE / peak))
             waveform = to_int16(samples * np.float32(10 ** (gain_db / 20)))
         channel_name = ""
         if config.channels:
@@ -169,12 +170,6 @@ class Augmenter:
         return waveform, AppliedEffects(
             speed, response_name, pauses_s, noise_name, snr_db, gain_db, channel_name
         )
-
-
-def _headroom_db(samples: Samples) -> float:
-    """Return the gain at which the highest sample reaches full scale; infinite for silence."""
-    peak = float(np.abs(samples).max())
-    return 20 * math.log10(FULL_SCALE / peak) if peak else math.inf
 
 
 def _check_range(config: AugmentConfig, low: str, high: str) -> None:

@@ -88,8 +88,10 @@ def find_sounds(where: Path, key: str, built_in: str) -> list[Path]:
     Raises:
         UserError: the path does not exist, it has no audio, or a line of the manifest names none.
     """
-    if where.is_dir():
-        paths = _recordings_below(where)
+    if isinstance(where, Address) and where.is_dir():
+        paths = [path for path in where.rglob() if path.name.lower().endswith(AUDIO_SUFFIXES)]
+    elif where.is_dir():
+        paths = list(files_below(where, AUDIO_SUFFIXES))
     elif where.name.lower().endswith(AUDIO_SUFFIXES) and where.exists():
         paths = [where]
     elif has_manifest(where):
@@ -106,12 +108,6 @@ def find_sounds(where: Path, key: str, built_in: str) -> list[Path]:
             f"{key}: {where}: no audio found; expected files such as *.wav or *.flac, or a manifest"
         )
     return paths
-
-
-def _recordings_below(folder: Path) -> list[Path]:
-    if isinstance(folder, Address):
-        return [path for path in folder.rglob() if path.name.lower().endswith(AUDIO_SUFFIXES)]
-    return list(files_below(folder, AUDIO_SUFFIXES))
 
 
 def _audio_path(manifest: Path, number: int, line: str) -> Path:

@@ -138,17 +138,13 @@ class Takes:
                 self._apply(row, number)
             except (KeyError, TypeError, ValueError) as error:
                 raise UserError(f"{folder / JOURNAL}:{number}: not a take ({error!r}); remove it") from None
-        self._remove_replaced(journal.rows)
+        now = {take.audio for take in self._takes.values()}
+        for audio in {Take.of_row(row).audio for row in journal.rows if "audio" in row} - now:
+            (folder / audio).unlink(missing_ok=True)  # a process was killed before it removed this
         self.missing = [take for take in self._takes.values() if not (folder / take.audio).is_file()]
         for take in self.missing:
             del self._takes[take.speaker, take.prompt]
             logger.warning("%s: the recording is gone; record the sentence again", folder / take.audio)
-
-    def _remove_replaced(self, rows: Sequence[Fields]) -> None:
-        """Remove recordings that a process was to remove when it was killed."""
-        now = {take.audio for take in self._takes.values()}
-        for audio in {Take.of_row(row).audio for row in rows if "audio" in row} - now:
-            (self.folder / audio).unlink(missing_ok=True)
 
     def _apply(self, row: Fields, number: int) -> None:
         key = (str(row["speaker"]), str(row["prompt"]))

@@ -83,11 +83,11 @@ def _stem(archive: Path) -> str:
 
 
 def _clips(base: Path, paths: Iterable[Path]) -> list[ClipFile]:
-    return [ClipFile(path, _split_of(path.relative_to(base)), path.parent.name) for path in paths]
-
-
-def _split_of(path: Path) -> str:
-    return next((part for part in path.parts[:-1] if part in SPLITS), "")
+    clips = []
+    for path in paths:
+        split = next((part for part in path.relative_to(base).parts[:-1] if part in SPLITS), "")
+        clips.append(ClipFile(path, split, path.parent.name))
+    return clips
 
 
 def _unpack_all(homes: dict[Path, Path], on_progress: OnProgress) -> list[LeftOut]:

@@ -162,16 +162,12 @@ def _key(audio_path: str) -> int:
     return int.from_bytes(hashlib.blake2b(os.fsencode(audio_path), digest_size=8).digest(), "little")
 
 
-def _state_in_storage(audio_path: str) -> os.stat_result | None:
-    found = None if PIECE.fullmatch(audio_path) else store.find(audio_path)
-    return stat_of(found) if found else None
-
-
 def file_state(audio_path: str) -> os.stat_result | None:
     """Return the state of a recording's file, or of the pack that it is in."""
-    if is_address(audio_path):
-        return _state_in_storage(audio_path)
     piece = PIECE.fullmatch(audio_path)
+    if is_address(audio_path):
+        found = None if piece else store.find(audio_path)
+        return stat_of(found) if found else None
     try:
         return os.stat(piece["path"] if piece else audio_path)  # noqa: PTH116 (a path for each takes as long)
     except (OSError, ValueError):

@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 
 from asr.base.text.wording import duration, listed, short_number, short_paths
-from asr.pages.charts import Chart, ChartLine, line_chart
+from asr.pages.charts import Chart, ChartLine, Quantity, line_chart
 from asr.pages.histogram import histogram
 from asr.pages.page import Table, write_page
 from data_pipeline.inspection.statistics import RARE, Inspection
@@ -128,10 +128,9 @@ def _frequency_curve(inspection: Inspection) -> Chart:
     ranks = sorted({round(index * (len(counts) - 1) / MAX_POINTS) for index in range(MAX_POINTS + 1)})
     return line_chart(
         "Labels by frequency",
-        "occurrences",
+        Quantity("occurrences", short_number),
         [rank + 1 for rank in ranks],
         [ChartLine("occurrences", "dev", [counts[rank] for rank in ranks])],
-        show=short_number,
         x_label="rank",
     )
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES, audio_duration_s, refuse_pipe
 from asr.base.cluster import Cluster
@@ -54,6 +54,14 @@ CANTONESE = ("zh-HK", "yue")
 CITATION = ReadingOptions()
 
 
+class _Opened(NamedTuple):
+    """A corpus to prepare: its reader, what identifies its preparation, and what an earlier one made."""
+
+    corpus: Corpus
+    origin: dict[str, str]
+    before: Before
+
+
 def prepare_corpus(
     name: str,
     source: str,
@@ -86,14 +94,13 @@ def prepare_corpus(
             prepared in the target, or the table of readings is broken.
     """
     sources = [path_on_disk(one) for one in (source, *more_sources)]
-    corpus, origin, before = _opened(name, sources, target, units, again=again)
-    if before.is_complete and not again:
-        return PreparedCorpus(name, target, before.manifests, labels=before.labels)
-    labeller = Labeller.of(units, corpus.units, reading)
+    opened = _opened(name, sources, target, units, again=again)
+    if opened.before.is_complete and not again:
+        return PreparedCorpus(name, target, opened.before.manifests, labels=opened.before.labels)
+    labeller = Labeller.of(units, opened.corpus.units, reading)
     with exclusive_lock(target, "asr prepare"):
         try:
-            folders = list(map(Path, sources))
-            return _prepare(corpus, folders, target, origin, before, labeller, on_progress, cluster)
+            return _prepare(opened, list(map(Path, sources)), target, labeller, on_progress, cluster)
         except OSError as error:
             path = Path(str(error.filename or target))
             if error.filename and not path.resolve().is_relative_to(target.resolve()):
@@ -127,8 +134,7 @@ def _opened(
     *,
     again: bool = False,
     listed_as: str = "",
-) -> tuple[Corpus, dict[str, str], Before]:
-    """Return a corpus, what identifies its preparation, and what an earlier one made."""
+) -> _Opened:
     corpus = find_corpus(name)
     refuse_address(path_of(target), "`target`")
     for source in filter(is_address, sources):
@@ -150,7 +156,7 @@ def _opened(
         missing = f"no folder {source!r}" if source else f"no folder given; set data.source={setting}"
         called = name if listed_as in ("", name) else f"{listed_as} ({name})"
         raise UserError(f"{called}: {missing}; {how_to_get(name, corpus)}")
-    return corpus, origin, before
+    return _Opened(corpus, origin, before)
 
 
 def how_to_get(name: str, corpus: Corpus) -> str:
@@ -164,15 +170,14 @@ def how_to_get(name: str, corpus: Corpus) -> str:
 
 
 def _prepare(
-    corpus: Corpus,
+    opened: _Opened,
     sources: Sequence[Path],
     target: Path,
-    origin: dict[str, Any],
-    before: Before,
     labeller: Labeller,
     on_progress: OnProgress,
     cluster: Cluster | None,
 ) -> PreparedCorpus:
+    corpus, origin, before = opened
     name = origin["corpus"]
     reading = read_sources(corpus, sources, target, on_progress)
     splits, split_note = complete_splits(reading.splits, may_cut_train=name in FORMS)

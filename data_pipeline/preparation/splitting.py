@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import zlib
 from collections.abc import Callable, Mapping, Sequence
 
@@ -68,11 +69,7 @@ def _separated_by(recordings: Sequence[Recording]) -> tuple[Callable[[Recording]
         return _sentence, "no sentence in two of them"
     if "" not in speakers and len(speakers) >= FEW_SPEAKERS:
         return by_speaker
-    return _id, "the same sentences in all of them"
-
-
-def _id(recording: Recording) -> str:
-    return recording.id
+    return operator.attrgetter("id"), "the same sentences in all of them"
 
 
 def _speaker(recording: Recording) -> str:

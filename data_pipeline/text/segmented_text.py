@@ -28,7 +28,7 @@ from asr.base.system.child_process import ChildProcess, answers_in_order
 from asr.base.text.hanzi_text import HANZI, is_hanzi
 from data_pipeline.labels.errors import UnlabelledError
 from data_pipeline.labels.from_text import label
-from data_pipeline.labels.readings.context import context_model
+from data_pipeline.labels.readings.context import Draft, context_model
 from data_pipeline.labels.readings.rules import SENTENCE_END, readings_by_rules
 from data_pipeline.labels.spoken_symbols import kind_of
 from data_pipeline.text.text_files import BLOCK_BYTES, TextBlock, read_blocks
@@ -284,8 +284,8 @@ def _by_neighbours(text: str, is_open: Set[int]) -> dict[int, str]:
         "" if index in kept or text[place] not in model else _usual_reading(text[place])[0]
         for index, place in enumerate(places)
     ]
-    changed = model.corrections(text, usual, [False] * len(places), kept)
-    return {places[index]: syllable for index, syllable in changed}
+    changed = model.corrections([text], [Draft(usual, [False] * len(places), kept)])
+    return {places[index]: syllable for _, index, syllable in changed}
 
 
 @functools.cache

@@ -123,9 +123,10 @@ class SpokenText:
             num_read += block.num_bytes
             self._on_progress(Work("reading", num_read, num_bytes, "bytes"))
         if not self.num_words:
+            others = ", ".join(f"{count:,} {reason}" for reason, count in self.left_out.most_common())
             raise UserError(
                 f"{', '.join(self.sources[:3])}: expected Chinese text, found no hanzi"
-                + (f" but {_counts_as_text(self.left_out)}" if self.left_out else "")
+                + (f" but {others}" if others else "")
                 + "; of other languages, `units=pieces,words` trains models for runs with pieces"
             )
 
@@ -173,7 +174,3 @@ def _size_of(sources: Sequence[str]) -> int | None:
     if STANDARD_INPUT in sources:
         return None
     return sum(path_of(source).stat().st_size for source in sources)
-
-
-def _counts_as_text(counts: Counter[str]) -> str:
-    return ", ".join(f"{count:,} {reason}" for reason, count in counts.most_common())

@@ -11,6 +11,7 @@ micro-batches run stage by stage instead, and all of them hold activations.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
@@ -73,7 +74,9 @@ def _pipelined(micro_batches: Sequence[MicroBatch]) -> Passes:
             with tf.device(run.device):
                 sums = [passes.gradients[stage]] if index else []
                 passes.gradients[stage] = combined_gradients(run.trained, [*sums, back.gradients])
-                ended[stage].append(tf.group(*_tensors_of(back)))
+                below = itertools.chain.from_iterable(back.below.values())
+                known = [one for one in (*back.gradients, *below) if one is not None]
+                ended[stage].append(tf.group(*known))
     return passes
 
 
@@ -135,8 +138,3 @@ def _collected(above: Gradients, below: Mapping[int, Sequence[Tensor | None]]) -
         more = [[] if gradient is None else [gradient] for gradient in column]
         collected[key] = [[*old, *new] for old, new in zip(known, more, strict=True)]
     return collected
-
-
-def _tensors_of(back: Backward) -> list[Tensor]:
-    gradients = [*back.gradients, *(gradient for column in back.below.values() for gradient in column)]
-    return [gradient for gradient in gradients if gradient is not None]

@@ -218,7 +218,9 @@ def _decoded(request: Request, stream: BinaryIO, requests: Iterator[Request | No
             f"{request.name}: needs PyAV, which cannot be imported ({error}): `pip install av`, or convert "
             f"it: {conversion(request.name)}"
         ) from None
-    _limit_memory(len(request.data) if isinstance(request.data, bytes) else 0)
+    data_bytes = len(request.data) if isinstance(request.data, bytes) else 0
+    with contextlib.suppress(ImportError, OSError, ValueError):  # where the system has no such limits
+        _set_limit("RLIMIT_AS", _own_bytes() + data_bytes + MEMORY_BYTES)
     _limit_time()
     media = Media(stream, request.kind, request.name)
     yield media.header
@@ -233,11 +235,6 @@ def _decoded(request: Request, stream: BinaryIO, requests: Iterator[Request | No
 @functools.cache
 def _own_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[0]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def _limit_memory(data_bytes: int) -> None:
-    with contextlib.suppress(ImportError, OSError, ValueError):  # where the system has no such limits
-        _set_limit("RLIMIT_AS", _own_bytes() + data_bytes + MEMORY_BYTES)
 
 
 def _limit_time() -> None:

@@ -34,13 +34,11 @@ class Kind(NamedTuple):
     Attributes:
         demuxer: FFmpeg's name of its reader.
         name: for people.
-        is_exact: whether its times are those of single samples.
         states_length: whether it may state how long its audio is.
     """
 
     demuxer: str
     name: str
-    is_exact: bool = False
     states_length: bool = False
 
 
@@ -54,14 +52,14 @@ class MediaHeader(NamedTuple):
     num_tracks: int
 
 
-MP4 = Kind("mov", "MP4", is_exact=True, states_length=True)
+MP4 = Kind("mov", "MP4", states_length=True)
 MATROSKA = Kind("matroska", "Matroska", states_length=True)
 ASF = Kind("asf", "ASF", states_length=True)
 AVI = Kind("avi", "AVI", states_length=True)
-WAV = Kind("wav", "WAV", is_exact=True, states_length=True)
-OGG = Kind("ogg", "OGG", is_exact=True)
-ADTS = Kind("aac", "AAC", is_exact=True)
-AMR = Kind("amr", "AMR", is_exact=True)
+WAV = Kind("wav", "WAV", states_length=True)
+OGG = Kind("ogg", "OGG")
+ADTS = Kind("aac", "AAC")
+AMR = Kind("amr", "AMR")
 FLV = Kind("flv", "FLV")
 PROGRAM_STREAM = Kind("mpeg", "MPEG program stream")
 TRANSPORT_STREAM = Kind("mpegts", "MPEG transport stream")

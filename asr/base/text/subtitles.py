@@ -152,13 +152,9 @@ def read_lrc(text: str) -> list[Interval]:
     if not timed:
         raise ValueError("no line that begins with a time such as [00:01.50]")
     timed.sort(key=lambda line: line[0])
-    return [
-        Interval(begin_s, _next_time(timed, number), label)
-        for number, (begin_s, label) in enumerate(timed)
-        if label
-    ]
-
-
-def _next_time(timed: Sequence[tuple[float, str]], number: int) -> float:
-    begin_s = timed[number][0]
-    return next((later_s for later_s, _ in timed[number + 1 :] if later_s > begin_s), math.inf)
+    intervals = []
+    for number, (begin_s, label) in enumerate(timed, start=1):
+        if label:
+            end_s = next((later_s for later_s, _ in timed[number:] if later_s > begin_s), math.inf)
+            intervals.append(Interval(begin_s, end_s, label))
+    return intervals

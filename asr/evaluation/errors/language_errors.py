@@ -42,7 +42,9 @@ def language_errors(pairs: Sequence[tuple[str, str, str]]) -> LanguageErrors:
         pairs: aligned syllables and Latin words from `names_in`, as `asr.evaluation.errors.metrics.align`
             returns them.
     """
-    changes = _changes([reference for _, reference, _ in pairs if reference])
+    are_latin = [reference.startswith(WORD_BOUNDARY) for _, reference, _ in pairs if reference]
+    # whether the language changes before each word; false before the first and after the last
+    changes = [False, *(one != other for one, other in itertools.pairwise(are_latin)), False]
     edits: dict[str, Counter[str]] = {"mandarin": Counter(), "latin": Counter(), "switch": Counter()}
     index = 0  # in the reference
     for edit, reference, hypothesis in pairs:
@@ -51,12 +53,6 @@ def language_errors(pairs: Sequence[tuple[str, str, str]]) -> LanguageErrors:
         edits["switch"][edit] += changes[index] or (bool(reference) and changes[index + 1])
         index += bool(reference)
     return LanguageErrors(*map(_counts, edits.values()))
-
-
-def _changes(names: Sequence[str]) -> list[bool]:
-    """Return whether the language changes before each word, and after the last, where it does not."""
-    are_latin = [name.startswith(WORD_BOUNDARY) for name in names]
-    return [False, *(one != other for one, other in itertools.pairwise(are_latin)), False]
 
 
 def _counts(edits: Counter[str]) -> EditCounts:

@@ -83,7 +83,8 @@ class Converter:
             self._key(np.repeat(np.arange(len(counts)), counts), _numbers(arrays[f"last_words_{order}"]))
             for order, counts in ((order, _numbers(arrays[f"num_longer_{order}"])) for order in (2, 3))
         ]
-        self._begin = self._advance(_first_path(), np.array([self._words.index("<s>")]))[1]
+        unstarted = Paths(np.zeros(1), *(np.zeros(1, np.int64) for _ in range(6)))  # no words, no context
+        self._begin = self._advance(unstarted, np.array([self._words.index("<s>")]))[1]
 
     def convert(self, syllables: Sequence[str]) -> str:
         """Return the best text for a sentence of toned syllables: `ni3`, neutral tone 5, ü written v.
@@ -198,11 +199,6 @@ class Converter:
 
 def _are_latin(*words: str) -> bool:
     return all(word.startswith(LATIN) for word in words)
-
-
-def _first_path() -> Paths:
-    """Return one path of no words, without a context."""
-    return Paths(np.zeros(1), *(np.zeros(1, np.int64) for _ in range(6)))
 
 
 def _numbers(planes: Array) -> npt.NDArray[np.int64]:

@@ -165,16 +165,14 @@ class Callbacks:
             raise
         except Exception as error:
             name = f"{SETTING}: {type(callback).__name__}"
-            if self._is_scheduled() and "LearningRateSchedule" in str(error):
+            rate = learning_rate_given_to(self.optimizer)
+            is_scheduled = isinstance(rate, keras.optimizers.schedules.LearningRateSchedule)
+            if is_scheduled and "LearningRateSchedule" in str(error):
                 raise UserError(
                     f"{name} sets the learning rate, which train.schedule controls; to leave it to the "
                     'callback, set train.schedule="constant" and train.warmup_share=0'
                 ) from None
             raise UserError(f"{name} failed in {event}:\n{_traceback_of(error)}") from None
-
-    def _is_scheduled(self) -> bool:
-        rate = learning_rate_given_to(self.optimizer)
-        return isinstance(rate, keras.optimizers.schedules.LearningRateSchedule)
 
 
 def _function(spec: str) -> Callable[[], Any]:

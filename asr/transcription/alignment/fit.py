@@ -46,7 +46,9 @@ def misfits(
         ]
     places = []
     for begin, end in stretches(improbable):
-        said = _shortened([word.text.strip() or word.spoken for word in words[begin:end]])
+        said = " ".join([word.text.strip() or word.spoken for word in words[begin:end]][:MAX_TOKENS])
+        if end - begin > MAX_TOKENS:
+            said += f" ... ({end - begin} tokens)"
         span = _span(words[begin].start_s, words[end - 1].end_s)
         places.append((words[begin].start_s, f"{span}: the recording does not match the text: {said}"))
     for begin, end in _extra_speech(alignment, blank_log_probs):
@@ -82,11 +84,6 @@ def _extra_speech(
     sums = np.concatenate([[0.0], np.cumsum(not_blank)])
     gaps = [(int(begin), int(end)) for begin, end in zip(begins, ends, strict=True) if end > begin]
     return [(begin, end) for begin, end in gaps if sums[end] - sums[begin] >= MIN_EXTRA_TOKENS]
-
-
-def _shortened(words: Sequence[str]) -> str:
-    rest = f" ... ({len(words)} tokens)" if len(words) > MAX_TOKENS else ""
-    return " ".join(words[:MAX_TOKENS]) + rest
 
 
 def _span(start_s: float, end_s: float) -> str:

@@ -53,7 +53,9 @@ def read_cuts(path: Path) -> Iterator[ListedClip | LeftOut]:
     if not archive.exists():
         raise UserError(f"{archive}: not there, but {path.name} is; copy both")
     members, damaged = members_of(archive)
-    audio = {_cut_of(member): member for member in members if not member.name.endswith(MANIFEST)}
+    recordings = [member for member in members if not member.name.endswith(MANIFEST)]
+    # a cut's id may hold dots and slashes
+    audio = {str(PurePosixPath(member.name).with_suffix("")): member for member in recordings}
     for where, cut in _lines(path):
         if isinstance(cut, LeftOut):
             yield cut
@@ -66,11 +68,6 @@ def read_cuts(path: Path) -> Iterator[ListedClip | LeftOut]:
         else:
             yield LeftOut(where, NO_TRANSCRIPT, str(cut.get("id")))
     yield from damaged
-
-
-def _cut_of(member: Member) -> str:
-    """Return the id of the cut whose audio a file is; an id may hold dots and slashes."""
-    return str(PurePosixPath(member.name).with_suffix(""))
 
 
 def _lines(path: Path) -> Iterator[tuple[str, dict[str, Any] | LeftOut]]:

@@ -56,7 +56,7 @@ def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) 
             # in data/ it is a real file; in the splits it may be a link that this system cannot follow
             audio = originals.get(name + AUDIO) or found.get(name + AUDIO)
             transcript = found.get(name + TRANSCRIPT) or originals.get(name + TRANSCRIPT)
-            result = _recording(name, audio, transcript, folder / split)
+            result = _recording(name, audio, transcript)
             if isinstance(result, Recording):
                 splits.setdefault(split, []).append(result)
             else:
@@ -76,7 +76,7 @@ def _name(file: str) -> str:
     return file.split(".", 1)[0]
 
 
-def _recording(name: str, audio: Path | None, transcript: Path | None, folder: Path) -> Recording | LeftOut:
+def _recording(name: str, audio: Path | None, transcript: Path | None) -> Recording | LeftOut:
     if transcript is None:
         return LeftOut(str(audio), NO_TRANSCRIPT)
     if audio is None:

@@ -140,34 +140,13 @@ class ContextModel:
     def __contains__(self, char: str) -> bool:
         return char in self._polyphones
 
-    def corrections(
-        self, text: str, readings: Sequence[str], in_words: Sequence[bool], decided: Collection[int] = ()
-    ) -> Iterator[tuple[int, str]]:
-        """Yield the readings that the context changes, with the place of their hanzi among the text's hanzi.
-
-        Args:
-            text: hanzi and anything else; see `encode`.
-            readings: of the hanzi, by the dictionary.
-            in_words: for each hanzi, whether it is part of a longer word of the dictionary.
-            decided: places of hanzi whose readings stay as they are.
-        """
-        for _, place, reading in self.corrections_of([text], [Draft(readings, in_words, decided)]):
-            yield place, reading
-
-    def corrections_of(self, texts: Sequence[str], drafts: Sequence[Draft]) -> Iterator[tuple[int, int, str]]:
+    def corrections(self, texts: Sequence[str], drafts: Sequence[Draft]) -> Iterator[tuple[int, int, str]]:
         """Yield the readings that the context changes: index of the text, place of the hanzi, syllable."""
-        for index, proposal in self._proposals(texts, drafts):
+        for index, proposal in self.proposals(texts, drafts):
             if proposal.gain > self._margin(proposal.hanzi, drafts[index].in_words[proposal.place]):
                 yield index, proposal.place, proposal.reading
 
-    def proposals(
-        self, text: str, readings: Sequence[str], in_words: Sequence[bool], decided: Collection[int] = ()
-    ) -> Iterator[Proposal]:
-        """Yield the best readings that are not the dictionary's; the arguments are those of `corrections`."""
-        for _, proposal in self._proposals([text], [Draft(readings, in_words, decided)]):
-            yield proposal
-
-    def _proposals(self, texts: Sequence[str], drafts: Sequence[Draft]) -> Iterator[tuple[int, Proposal]]:
+    def proposals(self, texts: Sequence[str], drafts: Sequence[Draft]) -> Iterator[tuple[int, Proposal]]:
         """Yield the best readings that are not the dictionary's, with the index of their text."""
         ids: list[int] = []
         asked: list[tuple[int, int, str]] = []  # text, place, hanzi

@@ -34,7 +34,7 @@ def in_context(texts: Sequence[str], drafts: Sequence[Draft]) -> list[list[str]]
         drafts: of the texts by `read_by_dictionary`.
     """
     readings = [list(draft.syllables) for draft in drafts]
-    for index, place, syllable in context_model().corrections_of(texts, drafts):
+    for index, place, syllable in context_model().corrections(texts, drafts):
         if len(readings[index]) > 1:  # one hanzi has no context
             readings[index][place] = syllable
     return readings

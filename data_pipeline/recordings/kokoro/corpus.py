@@ -120,7 +120,9 @@ def synthesize_by_kokoro(
                 pool = SentencePool.load(out_dir / SENTENCES)
             else:
                 pool = SentencePool.read(settings.texts, settings.seed, on_progress)
-                _claim(out_dir, identity, pool)
+                pool.save(out_dir / SENTENCES)
+                with whole_file(out_dir / SETTINGS, "settings") as file:  # last: settings imply sentences
+                    file.write(json.dumps(identity, indent=2).encode())
             left_out = pool.left_out.copy()
             clips = itertools.islice(_clips(out_dir / "audio", settings, voices, pool), num_utterances)
             for clip, outcome in _reported(makers.make(clips), num_utterances, hours, on_progress):
@@ -179,13 +181,6 @@ def _resumes(out_dir: Path, identity: dict[str, str | int]) -> bool:
             "folder, or give what was given before to resume"
         )
     return True
-
-
-def _claim(out_dir: Path, identity: dict[str, str | int], pool: SentencePool) -> None:
-    """Write what resuming needs: the settings last, so that they have their sentences."""
-    pool.save(out_dir / SENTENCES)
-    with whole_file(out_dir / SETTINGS, "settings") as file:
-        file.write(json.dumps(identity, indent=2).encode())
 
 
 def _clips(folder: Path, settings: KokoroSettings, voices: Voices, pool: SentencePool) -> Iterator[Clip]:

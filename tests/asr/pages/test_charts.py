@@ -11,6 +11,7 @@ from asr.pages.charts import (
     TOP,
     Chart,
     ChartLine,
+    Quantity,
     axis_over,
     epoch_axis,
     line_chart,
@@ -21,7 +22,7 @@ from asr.pages.charts import (
 
 def chart(*values: float, width: int = 400) -> Chart:
     return line_chart(
-        "t", "q", range(1, len(values) + 1), [ChartLine("dev", "dev", values)], show=str, width=width
+        "t", Quantity("q", str), range(1, len(values) + 1), [ChartLine("dev", "dev", values)], width=width
     )
 
 
@@ -96,7 +97,9 @@ def test_tooltip_of_an_epoch_shows_its_values() -> None:
 
 def test_tooltip_leaves_out_lines_without_a_value() -> None:
     lines = [ChartLine("a", "run r1", [0.5, math.nan]), ChartLine("b", "run r2", [0.4, 0.3])]
-    tips = [tip.text for tip in line_chart("t", "q", [1, 2], lines, show=str).svg.iterfind(".//rect/title")]
+    tips = [
+        tip.text for tip in line_chart("t", Quantity("q", str), [1, 2], lines).svg.iterfind(".//rect/title")
+    ]
     assert tips == ["epoch 1\na 0.5\nb 0.4", "epoch 2\nb 0.3"]
 
 
@@ -106,7 +109,7 @@ def test_a_label_is_at_the_end_of_its_line_and_replaces_the_legend() -> None:
         ChartLine("long", "run r2", [0.9, 0.8, 0.7], label="B", ring_epoch=2),
         ChartLine("none", "run r3", [math.nan] * 3, label="C"),
     ]
-    drawn = line_chart("t", "q", [1, 2, 3], lines, show=str, width=400)
+    drawn = line_chart("t", Quantity("q", str), [1, 2, 3], lines, width=400)
     labels = {label.text: label for label in drawn.svg.iterfind(".//text") if "end" in label.get("class", "")}
     assert list(labels) == ["B", "A"]  # from the top
     ends = [line.attrib["points"].split() for line in drawn.svg.iter("polyline") if line.attrib["points"]]
@@ -141,7 +144,7 @@ def test_stacked_shares_fill_the_plot_without_gaps(num_epochs: int) -> None:
         ChartLine("middle", "waiting", [0.25] * num_epochs),
         ChartLine("high", "evaluation", [0.25] * num_epochs),
     ]
-    drawn = stacked_chart("t", "q", range(1, num_epochs + 1), layers, show=str)
+    drawn = stacked_chart("t", Quantity("q", str), range(1, num_epochs + 1), layers)
     heights = []
     for layer in drawn.svg.iter("polygon"):
         points = [tuple(map(float, point.split(","))) for point in layer.attrib["points"].split()]

@@ -14,7 +14,7 @@ from helpers import ROOT
 from jinja2 import UndefinedError
 
 from asr.base.errors import UserError
-from asr.pages.charts import ChartLine, line_chart
+from asr.pages.charts import ChartLine, Quantity, line_chart
 from asr.pages.page import Table, render, write_page
 
 NASTY = "</style><script>alert('&')</script>\"<!--"
@@ -70,7 +70,7 @@ def whole(title: str, sections: str) -> str:
 
 def test_every_value_of_a_page_is_escaped(template):
     chart = line_chart(
-        NASTY, NASTY, [1, 2], [ChartLine(NASTY, "dev", [1.0, 2.0])] * 2, show=str, x_label=NASTY
+        NASTY, Quantity(NASTY, str), [1, 2], [ChartLine(NASTY, "dev", [1.0, 2.0])] * 2, x_label=NASTY
     )
     table = Table([NASTY], [[NASTY, NASTY]])
     body = whole(

@@ -5,7 +5,7 @@ from asr.base.errors import UserError
 from asr.base.text.pieces import UNITS_MODEL, learn_pieces
 from asr.base.text.units import LearnedUnits
 from asr.evaluation.perplexity import measure_perplexity
-from asr.training.language_model import train_language_models
+from asr.training.language_model import NGramSettings, train_language_models
 
 TEXT = "我们去学校。\n他们去公园!\n我们明天去北京,他们后天去上海。\n" * 5
 
@@ -36,7 +36,12 @@ def test_text_at_an_address_is_split_by_the_model_of_pieces_beside_it(tmp_path):
         assert train_language_models([text], tmp_path / "lm", ["pieces"]).num_sentences == 10
 
 
-@pytest.mark.parametrize("wrong", [{"units": []}, {"order": 1}, {"max_size_mb": 0}, {"memory_mb": 1}])
+@pytest.mark.parametrize("wrong", [{"order": 1}, {"max_size_mb": 0}, {"memory_mb": 1}])
 def test_language_model_errors_name_the_parameter(wrong, tmp_path):
     with pytest.raises(UserError, match=f"`{next(iter(wrong))}`: expected"):
-        train_language_models([], tmp_path / "lm", **wrong)
+        train_language_models([], tmp_path / "lm", settings=NGramSettings(**wrong))
+
+
+def test_language_model_without_units_is_an_error(tmp_path):
+    with pytest.raises(UserError, match="`units`: expected"):
+        train_language_models([], tmp_path / "lm", [])

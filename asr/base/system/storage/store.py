@@ -142,21 +142,16 @@ def files_below(address: str) -> dict[str, Stored]:
     Raises:
         UserError: nothing is there.
     """
+    from fsspec.core import strip_protocol
+
     with as_user_errors(address):
         files = file_system(address)
-        root = _name_of(address).rstrip("/") + "/"
+        root = str(strip_protocol(address)).rstrip("/") + "/"  # as the storage's lists name it
         found = files.find(address, detail=True)
         if not found:
             files.info(address)  # raises its error
         below = {str(name): _stored(entry) for name, entry in found.items() if not _is_marker(str(name))}
     return {name[name.index(root) + len(root) :]: below[name] for name in sorted(below) if root in name}
-
-
-def _name_of(address: str) -> str:
-    """Return the name that the storage has for an address, in its lists too."""
-    from fsspec.core import strip_protocol
-
-    return str(strip_protocol(address))
 
 
 def _is_marker(name: str) -> bool:

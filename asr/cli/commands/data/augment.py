@@ -59,7 +59,10 @@ def augment_command(arguments: argparse.Namespace) -> int:
     versions = write_versions(
         arguments.file, arguments.out, augmenter, arguments.num_versions, arguments.id or ""
     )
-    _print_table([HEADER, *map(_row, versions)])
+    rows = [HEADER, *map(_row, versions)]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
     return 0
 
 
@@ -79,9 +82,3 @@ def _row(version: Version) -> tuple[str, ...]:
         applied.channel or "-",
         str(version.path),
     )
-
-
-def _print_table(rows: list[tuple[str, ...]]) -> None:
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    for row in rows:
-        print("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())

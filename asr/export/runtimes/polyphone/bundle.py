@@ -37,7 +37,9 @@ def write_bundle(trained: TrainedModel, folder: Path, settings: Settings) -> Wri
     stored = folder / "checkpoints" / checkpoint.path.name
     write_weights(stored, weights, checkpoint.progress)
     vocabulary.save(folder / VOCABULARY)
-    _write_config(run, folder)
+    config = run.config()  # the other sections name files of this machine
+    lines = ["[features]", *toml_lines(config.features), "", "[model]", *toml_lines(config.model)]
+    (folder / CONFIG).write_text("\n".join(lines) + "\n", encoding="utf-8")
     _write_decoder(run, folder)
     (folder / CARD).write_text(card.text, encoding="utf-8")
     cpu_runner(Run(folder), vocabulary)  # makes the graph that is compared with the trained model
@@ -70,13 +72,6 @@ def _narrowed(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return weights as float16; those beyond its range, such as a variance, stay."""
     narrow = array.astype(np.float16)
     return narrow if np.isfinite(narrow).all() and array.ndim > 1 else array
-
-
-def _write_config(run: Run, folder: Path) -> None:
-    """Write the sections that recognition needs; the others name files of this machine."""
-    config = run.config()
-    lines = ["[features]", *toml_lines(config.features), "", "[model]", *toml_lines(config.model)]
-    (folder / CONFIG).write_text("\n".join(lines) + "\n", encoding="utf-8")
 
 
 def _write_decoder(run: Run, folder: Path) -> None:

@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 
 from asr.export.folder import write_readme, write_tokens
-from asr.export.format import TrainedModel, Written
+from asr.export.format import Settings, TrainedModel, Written
 from asr.export.runtimes.saved_model.runtime import VERSION
 from asr.export.runtimes.saved_model.signatures import ServedModel
 from asr.export.serving_graph import save_with_signatures
 
 
-def write_bundle(trained: TrainedModel, folder: Path) -> Written:
+def write_bundle(trained: TrainedModel, folder: Path, settings: Settings) -> Written:
     """Write the model, its tokens and a README.
 
     Raises:

@@ -52,11 +52,11 @@ def test_hashes_depend_on_the_neighbours_they_name_alone():
 def test_scores_do_not_depend_on_what_else_is_read():
     text = "他背着书包去银行，行长很长时间没有当上教授，还要还钱。"
     model, draft = context_model(), read_by_dictionary(text)
-    together = [found for found in model.proposals(text, *draft) if found.gain < 100]
+    together = [found for _, found in model.proposals([text], [draft]) if found.gain < 100]
     assert together
     for found in together:
         others = set(range(len(draft.syllables))) - {found.place}
-        (alone,) = model.proposals(text, draft.syllables, draft.in_words, others)
+        ((_, alone),) = model.proposals([text], [draft._replace(decided=others)])
         assert alone.reading == found.reading
         assert alone.gain == pytest.approx(found.gain, abs=1e-3)
 
@@ -64,10 +64,8 @@ def test_scores_do_not_depend_on_what_else_is_read():
 def test_corrections_leave_what_is_decided():
     text = "被告曾文彬"
     draft = read_by_dictionary(text)
-    corrected = dict(context_model().corrections(text, *draft))
-    assert corrected == {2: "zeng1"}
-    kept = context_model().corrections(text, draft.syllables, draft.in_words, decided={2})
-    assert not list(kept)
+    assert list(context_model().corrections([text], [draft])) == [(0, 2, "zeng1")]
+    assert not list(context_model().corrections([text], [draft._replace(decided={2})]))
 
 
 def test_one_hanzi_is_read_as_the_dictionary_has_it():
