@@ -21,10 +21,9 @@ import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, Generic, TypeVar, cast
+from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 import numpy.typing as npt
-from typing_extensions import ParamSpec
 
 from asr.base.system.cache import cache_folder
 

@@ -89,6 +89,7 @@ class StagedModel(WrappedModel):
         sample: what `inner` is called with, a few rows, to measure layers by; needed for a number of stages
             where the shapes of its inputs are not known. Named layers are measured, for `placement`, only
             with a sample.
+        name: name of the staged model.
 
     Raises:
         DeviceError: a device does not exist.
@@ -109,10 +110,11 @@ class StagedModel(WrappedModel):
         num_micro_batches: int,
         recompute: bool = False,
         sample: Structure | None = None,
+        name: str | None = None,
     ) -> None:
         if num_micro_batches < 1:
             raise ValueError(f"`num_micro_batches`: expected at least 1, received {num_micro_batches}")
-        super().__init__(inner, f"staged_{inner.name}")
+        super().__init__(inner, name or f"staged_{inner.name}")
         self.devices = parse_devices(devices)
         self.num_micro_batches, self.recompute = num_micro_batches, recompute
         self._requested, self._sample = stages, sample
