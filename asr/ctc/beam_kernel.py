@@ -233,6 +233,7 @@ def offer_new_prefixes(
     num_sorted, num_tokens = 0, untried.size[0]
     has_hot_words, boost, after = len(fusion.hot_words.tokens) > 0, 0.0, 0
     keeps, by_now, rest = True, 0.0, np.inf  # without hot words, there is one ranking
+    said, whole, begun = worst(offers.said), worst(offers.whole), worst(offers.begun)  # until the next offer
     for place in range(beam.size[0]):
         node = beam.node[place]
         boostable = fusion.hot_words.most[nodes.hot_state[node]]
@@ -244,22 +245,19 @@ def offer_new_prefixes(
                 num_sorted += 1
             token = tokens[index]
             floor = best - pruning.beam_width
-            full = worst(offers.said)
             at_most = most + row[token]
             if at_most <= floor:
                 break
-            if at_most <= full:
-                boosted = at_most + nodes.boost[node] + boostable
-                if boosted <= min(worst(offers.whole), worst(offers.begun)):
-                    break
+            if at_most <= said and at_most + nodes.boost[node] + boostable <= min(whole, begun):
+                break
             if has_hot_words:
                 after, boost = hot_word_step(fusion.hot_words, nodes.hot_state[node], token)
                 if index >= pruning.max_tokens and boost <= 0:
                     continue
                 keeps = keeps_boost(fusion.hot_words, after)
                 by_now = nodes.boost[node] + boost
-                rest = worst(offers.whole if keeps else offers.begun) if by_now > 0 else np.inf
-                if at_most <= full and at_most + by_now <= rest:
+                rest = (whole if keeps else begun) if by_now > 0 else np.inf
+                if at_most <= said and at_most + by_now <= rest:
                     continue
             # without a blank between, a repeated token is one token
             log_prob = row[token] + (beam.blank[place] if token == nodes.token[node] else total)
@@ -271,9 +269,10 @@ def offer_new_prefixes(
             else:
                 _, added, _, _ = extend(fusion, nodes, node, token, words, backoffs)
                 plain = log_prob + nodes.added[node] + added
-            if plain > floor and (plain > full or plain + by_now > rest):
+            if plain > floor and (plain > said or plain + by_now > rest):
                 best = max(best, plain)
                 offer(offers, plain, by_now, keeps, child, node, token, -np.inf, log_prob)
+                said, whole, begun = worst(offers.said), worst(offers.whole), worst(offers.begun)
     return best
 
 
