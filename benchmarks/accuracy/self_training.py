@@ -42,6 +42,9 @@ def main() -> None:
     parser.add_argument("--config", default="demo", help="whose model and training are used")
     parser.add_argument("--out", type=Path, default=Path("runs/self_training"), help="folder of the runs")
     parser.add_argument("--min-confidence", type=float, default=0.8, metavar="SHARE")
+    parser.add_argument(
+        "--beam", type=int, default=1, help="hypotheses of `asr label`, among which the general model chooses"
+    )
     parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE")
     parser.add_argument("--round-set", action="append", default=[], metavar="SECTION.KEY=VALUE")
     arguments = parser.parse_args()
@@ -95,8 +98,9 @@ def label(arguments: argparse.Namespace, run: Path, rest: Sequence[Utterance], m
     """Label the recordings of the rest, unless that is done."""
     if not manifest.exists():
         files = [utterance.audio_path for utterance in rest]
-        sure = ["--min-confidence", str(arguments.min_confidence), "--out", str(manifest)]
-        subprocess.run([sys.executable, "-m", "asr", "label", str(run), *files, *sure], check=True)
+        limit = f"--min-confidence={arguments.min_confidence}"
+        options = [limit, f"--beam={arguments.beam}", f"--out={manifest}"]
+        subprocess.run([sys.executable, "-m", "asr", "label", str(run), *files, *options], check=True)
 
 
 def error_of(run: Path) -> float:
