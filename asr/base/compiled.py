@@ -68,7 +68,7 @@ def _choose_folder() -> bool:
     return True
 
 
-compiling = threading.Lock()
+_registering = threading.Lock()
 _waiting: list[tuple[Any, bool]] = []  # functions that numba does not know of yet, and whether to inline them
 _compiled: dict[Any, Any] = {}
 
@@ -81,8 +81,7 @@ def _options() -> dict[str, bool]:
 def compilable(function: F) -> F:
     """Return a function as it is, after a note that compiled functions may call it.
 
-    It must need nothing of the interpreter, and compute the same to the bit when it is interpreted: NumPy
-    keeps single precision where a Python number is added to it, numba does not.
+    It must need nothing of the interpreter.
     """
     _waiting.append((function, False))
     return function
@@ -104,7 +103,7 @@ def _with_numba(function: Callable[..., object]) -> Any:
     import numba
     from numba.extending import register_jitable
 
-    with compiling:
+    with _registering:
         while _waiting:
             callee, inline = _waiting.pop()
             register_jitable(**_options(), forceinline=inline)(callee)
@@ -112,39 +111,27 @@ def _with_numba(function: Callable[..., object]) -> Any:
 
 
 class Gradual(Generic[P, R]):
-    """A `compilable` function that a process compiles when it is worth it, so that a short one starts sooner.
+    """A `compilable` function that is interpreted for little work, so that a short process starts sooner.
+
+    It must compute the same to the bit when it is interpreted: NumPy keeps single precision where a Python
+    number is added to it, numba does not.
 
     Args:
         function: the function.
-        budget: work that a process interprets before it compiles. While another thread compiles, it
-            interprets more, in calls of at most this work.
-
-    Attributes:
-        is_compiling: whether a thread has begun to.
+        budget: work that a process interprets before it compiles; none once it has compiled anything, since
+            most of the time is that of the import of numba.
     """
 
     def __init__(self, function: Callable[P, R], budget: int) -> None:
         self.function, self.budget = function, budget
         self._lock, self._spent = threading.Lock(), 0
-        self.is_compiling, self._is_compiled = False, False
 
     def __call__(self, work: int, *arguments: P.args, **named: P.kwargs) -> R:
         """Return what the function returns, which does not depend on how it is run."""
-        if not self._is_compiled and self._is_little(work):
-            return self.function(*arguments, **named)
-        return self.compiled(*arguments, **named)
-
-    def _is_little(self, work: int) -> bool:
         with self._lock:
             self._spent += work
-            return self._spent <= self.budget or (self.is_compiling and work <= self.budget)
-
-    def compiled(self, *arguments: P.args, **named: P.kwargs) -> R:
-        """Call the compiled function."""
-        self.is_compiling = True
-        result = compiled(self.function)(*arguments, **named)
-        self._is_compiled = True
-        return result
+            is_little = self._spent <= self.budget and not _compiled
+        return (self.function if is_little else compiled(self.function))(*arguments, **named)
 
 
 @compilable_inline

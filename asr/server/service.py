@@ -100,14 +100,15 @@ class RecognitionService:
         return self.converter.convert(syllables).text if syllables else ""
 
     def warm_up(self) -> None:
-        """Run the model once, since the first batch takes longer."""
+        """Run the model once, since the first batch takes longer, and compile the search for hanzi."""
         self.batcher.submit("clip", np.zeros(SAMPLE_RATE_HZ, np.int16)).result()
+        if self.recognizer.decoder.writer.converter is not None:
+            self.recognizer.decoder.writer.converter.compile()
 
     def load_ahead(self) -> None:
-        """Load in a thread what the first text would load, and compile the search for hanzi."""
+        """Load in a thread what the first text would load, which takes a second."""
         if self.recognizer.decoder.writer.converter is not None:
             self._readers.submit(self.converted, [NO_READING])
-            self._readers.submit(self.converter.compile)
 
     @property
     def status(self) -> dict[str, Any]:

@@ -128,8 +128,7 @@ def load_matching(
     }
     weights = [Weight(path, ours[path].shape, reason) for path, (_, reason) in values.items()]
     found = [weight for weight in weights if values[weight.path][0] is not None]
-    # norms and tokens fit between any two networks
-    if not any(len(weight.shape) > 1 and not _belongs_to_tokens(weight.path) for weight in found):
+    if not any(_shows_a_match(weight) for weight in found):
         raise UserError(
             f"no layer of the other run's model fits this model: it has {_described(theirs)}, this one has "
             f"{_described(ours)}; use the same [model] settings for both, or leave out train.init_from"
@@ -255,6 +254,11 @@ def _part_names(one: Vocabulary, other: Vocabulary) -> tuple[tuple[Any, ...], tu
 def _rows_first(path: str, array: Array) -> Array:
     """Return a view of an output weight with tokens (or parts) first: a dense kernel (C, V) has them last."""
     return array.T if path.endswith("/kernel") else array
+
+
+def _shows_a_match(weight: Weight) -> bool:
+    """Return whether loading this weight shows a match: any two networks share norms and tokens."""
+    return len(weight.shape) > 1 and not _belongs_to_tokens(weight.path)
 
 
 def _belongs_to_tokens(path: str) -> bool:

@@ -135,8 +135,7 @@ class DecoderChoice:
             self.hot_words.path if self.hot_words else None,
             self.hanzi_model,
         ]
-        paths = [path for path in named if path]
-        return [file for path in paths for file in (sorted(path.iterdir()) if path.is_dir() else [path])]
+        return [file for path in named if path for file in _files_in(path)]
 
     def as_record(self) -> Mapping[str, str | int | float | bool]:
         """Return every setting that affects decoding, as evaluation records store it.
@@ -168,6 +167,10 @@ class DecoderChoice:
         if self.hanzi_model is None:
             return True
         return GENERAL if self.hanzi_model == GENERAL_MODEL else str(self.hanzi_model.resolve())
+
+
+def _files_in(path: Path) -> list[Path]:
+    return sorted(path.iterdir()) if path.is_dir() else [path]
 
 
 GREEDY_TOKENS = DecoderChoice(DecoderSettings(), write_hanzi=False)

@@ -77,10 +77,7 @@ def members_of(archive: Path) -> tuple[list[Member], list[LeftOut]]:
                 else:
                     found.append(Member(member.name, archive, member.offset_data, member.size))
             # tarfile ends without an error at a header that is damaged or cut off; an archive ends in zeros
-            with archive.open("rb") as file:
-                file.seek(tar.offset)
-                ends_in_zeros = file.read(tarfile.BLOCKSIZE) == bytes(tarfile.BLOCKSIZE)
-            if not left_out and not ends_in_zeros:
+            if not left_out and _block_at(archive, tar.offset) != bytes(tarfile.BLOCKSIZE):
                 left_out.append(LeftOut(str(archive), DAMAGED, f"after {found[-1].name}" if found else ""))
     except OSError as error:
         raise UserError(f"{archive}: cannot read this archive ({error.strerror})") from None
@@ -91,3 +88,9 @@ def members_of(archive: Path) -> tuple[list[Member], list[LeftOut]]:
             ) from None
         left_out.append(LeftOut(str(archive), DAMAGED, f"after {found[-1].name}: {error}"))
     return found, left_out
+
+
+def _block_at(archive: Path, begin: int) -> bytes:
+    with archive.open("rb") as file:
+        file.seek(begin)
+        return file.read(tarfile.BLOCKSIZE)

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from asr.base.compiled import Gradual
+from asr.base.compiled import Gradual, compiled
 from asr.base.errors import UserError
 from asr.base.system.storage.address import refuse_to_read_address
 from asr.base.text.pinyin import TONES, syllables_in
@@ -42,7 +42,8 @@ from asr.language.ngram.model import SENTENCE_END, UNKNOWN_ID, NGramModel
 GENERAL_MODEL = Path(__file__).with_name("general.npz")
 BEAM = 16  # maximum number of language model contexts at a node
 MARGIN = 10.0  # natural logarithm
-INTERPRETED = 150  # syllables of the dictionary; each takes about a millisecond, compiling half a second
+# syllables of the dictionary; usual ones take half a millisecond each, those of many words up to 15
+INTERPRETED = 80
 
 search = Gradual(best_words, INTERPRETED)
 
@@ -199,7 +200,7 @@ class Converter:
 
     def compile(self) -> None:
         """Compile the search, so that a process which converts a lot need not do so in between."""
-        search.compiled(*self._arguments(self._edges(chain_lattice(["-"]))))
+        compiled(best_words)(*self._arguments(self._edges(chain_lattice(["-"]))))
 
     def _arguments(self, edges: Edges) -> tuple[Edges, Trie, Mixture, SentenceBegin, int, SearchLimits]:
         limits = SearchLimits(self.tone_cost, self.beam, self.margin)

@@ -4,24 +4,32 @@ import os
 import shutil
 import subprocess
 import sys
-import threading
-import time
 
-import numpy as np
 import pytest
 from helpers import ROOT
 
-from asr.base.compiled import PACKAGE, Gradual, compilable, compiling, sources
+from asr.base.compiled import PACKAGE, sources
 
 CALLEE = "from asr.base.compiled import compilable\n\n@compilable\ndef amount(x):\n    return x + {}\n"
 CALLER = (
     "from asr.base.compiled import compilable\nfrom asr.language.hanzi.callee import amount\n\n"
-    "@compilable\ndef twice(x):\n    return 2 * amount(x)\n"
+    "@compilable\ndef twice(x):\n    return 2 * amount(x)\n\n"
+    "@compilable\ndef grown(x):\n    return x + x * 2**62\n"
 )
+GROWN, WRAPPED = 4 + 4 * 2**62, "4"  # what `grown` returns interpreted, and in 64 bits
 PROGRAM = """
 from asr.base.compiled import compiled
 from asr.language.hanzi.caller import twice
 print(compiled(twice)(3), sum(compiled(twice).stats.cache_hits.values()))
+"""
+
+GRADUAL = """
+import sys
+from asr.base.compiled import Gradual
+from asr.language.hanzi.caller import grown
+gradual = Gradual(grown, budget=10)
+for work in {}:
+    print(gradual(work, 4), "numba" in sys.modules)
 """
 
 
@@ -38,13 +46,13 @@ def package(tmp_path):
     return tmp_path
 
 
-def start(package, cache):
-    """Start a process that prints what the compiled function returns, and how often it was in the cache."""
+def start(package, cache, program=PROGRAM):
+    """Start a process that prints what compiled functions return, and how often one was in the cache."""
     # bytecode is as old as a source of the same length that was written in the same second
     environment = {**os.environ, "PYTHONPATH": str(package), "PYTHONDONTWRITEBYTECODE": "1"}
     environment |= {"NUMBA_CACHE_DIR": str(cache)}
     pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-    return subprocess.Popen([sys.executable, "-c", PROGRAM], env=environment, cwd=package, **pipes)
+    return subprocess.Popen([sys.executable, "-c", program], env=environment, cwd=package, **pipes)
 
 
 def finish(process):
@@ -53,8 +61,8 @@ def finish(process):
     return output.split(), errors
 
 
-def run(package, cache):
-    return finish(start(package, cache))[0]
+def run(package, cache, program=PROGRAM):
+    return finish(start(package, cache, program))[0]
 
 
 def test_next_process_loads_what_one_has_compiled(package, tmp_path):
@@ -88,38 +96,14 @@ def test_loops_run_where_no_cache_can_be_written(package, tmp_path):
     assert "NUMBA_CACHE_DIR" in errors
 
 
-@compilable
-def product(number):
-    """Return what shows whether it was interpreted: numba multiplies in double precision."""
-    return number * 0.1
+def test_little_work_imports_no_numba_and_more_is_compiled(package, tmp_path):
+    printed = run(package, tmp_path / "cache", GRADUAL.format("(6, 4, 1)"))
+    assert printed == [str(GROWN), "False", str(GROWN), "False", WRAPPED, "True"]
 
 
-def is_interpreted(result):
-    return result == np.float32(0.1) * np.float32(0.1)
-
-
-def test_much_work_is_compiled_and_all_after_it():
-    gradual = Gradual(product, budget=10)
-    works = [6, 4, 1, 1]
-    assert [is_interpreted(gradual(work, np.float32(0.1))) for work in works] == [True, True, False, False]
-    assert not is_interpreted(Gradual(product, budget=10)(11, np.float32(0.1)))
-
-
-def test_little_work_is_interpreted_while_another_thread_compiles():
-    @compilable
-    def not_yet_compiled(number):
-        return number * 0.1
-
-    gradual = Gradual(not_yet_compiled, budget=10)
-    gradual(10, np.float32(0.1))
-    thread = threading.Thread(target=gradual.compiled, args=[np.float32(0.1)])
-    with compiling:  # the thread waits
-        thread.start()
-        while not gradual.is_compiling:
-            time.sleep(0.01)
-        assert is_interpreted(gradual(10, np.float32(0.1)))
-    thread.join()
-    assert not is_interpreted(gradual(1, np.float32(0.1)))
+def test_little_work_is_compiled_where_numba_is_there(package, tmp_path):
+    program = PROGRAM + GRADUAL.format("(1,)")
+    assert run(package, tmp_path / "cache", program)[2:] == [WRAPPED, "True"]
 
 
 def test_sources_contain_every_module_with_compiled_loops():

@@ -142,10 +142,10 @@ def files_below(address: str) -> dict[str, Stored]:
     Raises:
         UserError: nothing is there.
     """
-    from fsspec.core import strip_protocol
-
     with as_user_errors(address):
         files = file_system(address)
+        from fsspec.core import strip_protocol  # after its absence would have been reported
+
         root = str(strip_protocol(address)).rstrip("/") + "/"  # as the storage's lists name it
         found = files.find(address, detail=True)
         if not found:

@@ -9,7 +9,7 @@ import warnings
 import pytest
 from helpers import ROOT
 
-from asr.base.compiled import Gradual
+from asr.base.compiled import compiled
 from asr.language.hanzi import converter as converter_module
 from asr.language.hanzi.converter import INTERPRETED, Converter
 from asr.language.hanzi.lattice import chain_lattice, lattice_from_nbest
@@ -62,13 +62,13 @@ def lattices(converter):
 def test_interpreted_search_finds_what_the_compiled_one_finds(has_own, soft_tones, own, monkeypatch):
     converter = Converter.load(own if has_own else None, soft_tones)
 
-    def converted(budget):
-        monkeypatch.setattr(converter_module, "search", Gradual(best_words, budget))
+    def converted(search):
+        monkeypatch.setattr(converter_module, "search", lambda _, *arguments: search(*arguments))
         return [converter.convert_lattice(lattice) for lattice in lattices(converter)]
 
     with warnings.catch_warnings(action="error", category=RuntimeWarning):
-        interpreted = converted(sys.maxsize)
-    assert interpreted == converted(0)
+        interpreted = converted(best_words)
+    assert interpreted == converted(compiled(best_words))
     assert all(type(conversion.score) is float for conversion in interpreted)
 
 
