@@ -5,7 +5,7 @@ def total(values: Float32) -> float: ...
 
 total(values)  # interpreted
 compiled(total)(values)  # the first call in a process takes half a second, some seconds if the cache is empty
-Gradual(total, budget=1000)(len(values), values)  # interpreted until a process has done so much work
+Gradual(total, budget=1000)(lambda: len(values), values)  # interpreted until a process has done so much work
 
 The cache is in a folder of `asr.base.system.cache.cache_folder`.
 """
@@ -126,12 +126,21 @@ class Gradual(Generic[P, R]):
         self.function, self.budget = function, budget
         self._lock, self._spent = threading.Lock(), 0
 
-    def __call__(self, work: int, *arguments: P.args, **named: P.kwargs) -> R:
-        """Return what the function returns, which does not depend on how it is run."""
+    def __call__(self, work: Callable[[], int], *arguments: P.args, **named: P.kwargs) -> R:
+        """Return what the function returns, which does not depend on how it is run.
+
+        Args:
+            work: returns how much work it is; not called once anything is compiled.
+            arguments: of the function.
+            named: of the function.
+        """
+        is_little = not _compiled and self._is_in_budget(work())
+        return (self.function if is_little else compiled(self.function))(*arguments, **named)
+
+    def _is_in_budget(self, work: int) -> bool:
         with self._lock:
             self._spent += work
-            is_little = self._spent <= self.budget and not _compiled
-        return (self.function if is_little else compiled(self.function))(*arguments, **named)
+            return self._spent <= self.budget
 
 
 @compilable_inline

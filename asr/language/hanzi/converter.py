@@ -189,7 +189,7 @@ class Converter:
         The lattice's scores have the same weight as the language model's: scale them before.
         """
         edges = self._edges(lattice)
-        score, entries, path, lengths = search(self._num_candidates(edges), *self._arguments(edges))
+        score, entries, path, lengths = search(lambda: self._num_candidates(edges), *self._arguments(edges))
         syllables = tuple(lattice.edges[edge].syllable for edge in path.tolist())
         words, start = [], 0
         for entry, length in zip(entries.tolist(), lengths.tolist(), strict=True):

@@ -29,7 +29,7 @@ from asr.base.compiled import Gradual
 from asr.language.hanzi.caller import grown
 gradual = Gradual(grown, budget=10)
 for work in {}:
-    print(gradual(work, 4), "numba" in sys.modules)
+    print(gradual(lambda: work, 4), "numba" in sys.modules)
 """
 
 
