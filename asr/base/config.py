@@ -265,7 +265,7 @@ class TrainConfig:
     # adamw, adam, sgd (with Nesterov momentum of 0.9), lion or adafactor.
     optimizer: Literal["adamw", "adam", "sgd", "lion", "adafactor"] = "adamw"
     # Peak learning rate, reached at the end of the warm-up; 0 for the network's own: 1e-3 of a Conformer and
-    # 3e-3 of the others, with `init_from` a tenth of it.
+    # 3e-3 of the others; with `init_from` a tenth of it, or a third where most of dev is wrong at first.
     learning_rate: Annotated[float, Range(0.0, 1e9)] = 2e-3
     # Length of the warm-up, as a share of all steps.
     warmup_share: Share = 0.1
@@ -377,7 +377,6 @@ BEFORE_THEIR_KEYS = Config(
 )
 """Values of keys for configurations written before the keys existed."""
 
-TUNING_RATE = 0.1  # of the network's own learning rate
 RECIPE: _Layer = (
     "train.init_from",
     {
@@ -413,19 +412,17 @@ def load_config(config: str | Path, overrides: Sequence[str] = (), defaults: Con
     layers = _read_toml(path, ())
     set_here = [(f"`overrides={override}`", _parse_override(override)) for override in overrides]
     loaded = _apply(defaults or Config(), [*layers, *set_here])
-    tunes = bool(loaded.train.init_from) and defaults is None
-    if tunes:
+    if loaded.train.init_from and defaults is None:
         loaded = _apply(loaded, [*_fine_tuning_layers(loaded.train.init_from, layers), *set_here])
-    if loaded.train.learning_rate:
+    if loaded.train.learning_rate or loaded.train.init_from:
         return loaded
-    rate = own_learning_rate(loaded.model.family, tunes)
+    rate = own_learning_rate(loaded.model.family)
     return dataclasses.replace(loaded, train=dataclasses.replace(loaded.train, learning_rate=rate))
 
 
-def own_learning_rate(family: str, tunes: bool) -> float:
-    """Return the rate with which a network learns well, from nothing or from the weights of another run."""
-    rate = OWN_RATES.get(family, OWN_RATE)
-    return round(TUNING_RATE * rate, 9) if tunes else rate
+def own_learning_rate(family: str) -> float:
+    """Return the rate with which a network learns well from random weights."""
+    return OWN_RATES.get(family, OWN_RATE)
 
 
 def _fine_tuning_layers(init_from: str, layers: list[_Layer]) -> list[_Layer]:

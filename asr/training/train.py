@@ -17,8 +17,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from asr.base.config import Config
 from asr.base.errors import UserError
-from asr.base.system.interrupt import stop_signals
+from asr.base.system.interrupt import StopRequest, stop_signals
 from asr.base.system.storage.address import Address, path_of, refuse_address
+from asr.base.text.wording import percent
 from asr.model.devices import ONE_DEVICE, Devices, ModelDevices, device_errors_as_user_errors
 from asr.runs.origin import read_origin
 from asr.runs.resume_command import resume_command
@@ -216,11 +217,14 @@ def _train_and_evaluate(
         config, vocabulary = _read_labels(run, config, engine, observer, resumes)
         refuse_language_model(config, vocabulary)
         model = _make_model(config, vocabulary, engine)
-        if config.train.init_from and not (resumes and run.checkpoints()):
+        starts_from_other = bool(config.train.init_from) and not (resumes and run.checkpoints())
+        if starts_from_other:
             _load_weights(config, model, vocabulary, engine.is_chief)
         data = _read_data(config, vocabulary, model, engine, observer)
         placed = place_model(engine, model, data.train.utterances, config.train.batch_clips_s, run)
         setup = TrainingSetup(config, vocabulary, model, data.train, data.dev, callbacks, placed, profile)
+        if starts_from_other:
+            setup = _with_start(setup, engine, stop)
         if engine.is_chief:
             train_run_language_model(run, config, vocabulary, observer.on_work)
         with _resume_hint_of_interrupts(run, command), track_state(run.directory, command, engine.is_chief):
@@ -386,14 +390,27 @@ def _resume_hint(run: Run, command: str) -> str:
 def _load_weights(config: Config, model: AcousticModel, vocabulary: Vocabulary, is_chief: bool) -> None:
     """Load the matching weights of another run into a new model, and log which do not match."""
     from asr.runs.checkpoint import read_checkpoint
-    from asr.training.fine_tuning import load_matching, recipe_line
+    from asr.training.fine_tuning import load_matching
 
     other = Run.open(config.train.init_from)
     path = other.chosen_checkpoint()
     loaded = load_matching(model, vocabulary, read_checkpoint(path).decoding_weights, other.vocabulary())
     if is_chief:
-        lines = [*loaded.lines(), recipe_line(config)]
-        logger.info("\n".join([f"weights of {path}:", *(f"  {line}" for line in lines)]))
+        logger.info("\n".join([f"weights of {path}:", *(f"  {line}" for line in loaded.lines())]))
+
+
+def _with_start(setup: TrainingSetup, engine: Engine, stop: StopRequest) -> TrainingSetup:
+    """Return the setup with the dev error of another run's weights, and the learning rate that suits them."""
+    from asr.training.fine_tuning import recipe_line, with_tuning_rate
+    from asr.training.trainer import make_evaluator
+
+    evaluator = make_evaluator(engine, setup)
+    error = evaluator.evaluate(setup.dev_data, stop).edits.rate
+    config = with_tuning_rate(setup.config, error)
+    if engine.is_chief:
+        logger.info("before training, %s of dev is wrong; no epoch with more is chosen", percent(error))
+        logger.info("%s", recipe_line(config, error))
+    return dataclasses.replace(setup, config=config, start_error=error, evaluator=evaluator)
 
 
 def _chief_first(engine: Engine, prepare: Callable[[], Config]) -> Config:

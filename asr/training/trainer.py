@@ -25,7 +25,6 @@ import keras
 from asr.base.config import Config, dump_config
 from asr.base.errors import UserError
 from asr.base.system.interrupt import Interrupted, StopRequest
-from asr.base.text.wording import percent
 from asr.base.types import TrainingBatch, Utterance
 from asr.base.vocabulary import Vocabulary
 from asr.ctc.greedy import labels_of
@@ -108,6 +107,9 @@ class TrainingSetup:
         callbacks: Keras callbacks, called as `Model.fit` would call them.
         placed: what the engine's `place` returned for the model; None for the model itself.
         profile: whether to profile some steps on the devices.
+        start_error: the dev error of the weights of another run, from which training starts; None if it
+            starts from random weights or a checkpoint.
+        evaluator: of the model; None to make it.
     """
 
     config: Config
@@ -118,6 +120,15 @@ class TrainingSetup:
     callbacks: Sequence[keras.callbacks.Callback] = ()
     placed: Any = None
     profile: bool = False
+    start_error: float | None = None
+    evaluator: Evaluator | None = None
+
+
+def make_evaluator(engine: Engine, setup: TrainingSetup) -> Evaluator:
+    """Return the evaluator of the model that is trained, on the devices that train it."""
+    placed = setup.placed or setup.model
+    runner = TensorFlowRunner(setup.model, engine.spread, engine.num_devices, placed)
+    return Evaluator(runner, setup.vocabulary)
 
 
 class Trainer:
@@ -147,11 +158,11 @@ class Trainer:
         self.stop = stop or StopRequest()
         self.observer = observer if observer and engine.is_chief else TrainingObserver()
         self.placed = setup.placed or model
-        runner = TensorFlowRunner(model, engine.spread, engine.num_devices, self.placed)
-        self.evaluator = Evaluator(runner, setup.vocabulary)
+        self.evaluator = setup.evaluator or make_evaluator(engine, setup)
         self._one_by_one = TensorFlowRunner(model, placed=self.placed)
         self.store = CheckpointStore(run, config.train.keep_last, config.train.keep_best)
         self.progress = Progress(data_checksum=setup.train_data.checksum)
+        self._start_error = setup.start_error
         self.num_epochs = config.train.epochs
         plan, _ = self._epoch(0, first_batch=0)
         num_steps = len(plan) * self.num_epochs
@@ -216,8 +227,8 @@ class Trainer:
                 self.board.configuration(dump_config(self.config))
             if self.profiler is not None:
                 stack.callback(self.profiler.close)
-            if self.config.train.init_from and not self.progress.step and self.progress.start_error is None:
-                self._evaluate_start()
+            if self._start_error is not None:
+                self._save_start(self._start_error)
             self._start_session()
             stack.callback(self.observer.on_session_end)
             stack.enter_context(self.stop.deferred())
@@ -354,14 +365,12 @@ class Trainer:
         self._write_tensorboard(metrics)
         self._stop_if_requested()
 
-    def _evaluate_start(self) -> None:
-        """Evaluate the weights of another run on dev, and save them as those of epoch 0."""
-        error = self.evaluator.evaluate(self.dev_data, self.stop).edits.rate
+    def _save_start(self, error: float) -> None:
+        """Save the weights of another run, which training starts from, as those of epoch 0."""
         self.progress = dataclasses.replace(self.progress, start_error=error)
         self._save()
         if self.engine.is_chief:
             self.run.write_start_error(error)
-            logger.info("before training, %s of dev is wrong; no epoch with more is chosen", percent(error))
 
     def _write_tensorboard(self, metrics: EpochMetrics) -> None:
         """Write the epoch's metrics and pictures for TensorBoard."""

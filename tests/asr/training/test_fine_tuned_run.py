@@ -77,11 +77,11 @@ def test_the_other_runs_weights_are_used_where_every_epoch_is_worse(parent, clip
 
 
 def test_a_fine_tuned_run_that_is_stopped_and_resumed_equals_one_that_is_not(tuned, tmp_path):
-    for last in (0, 1):
-        stopped = Run(shutil.copytree(tuned.run.directory, tmp_path / f"stopped-{last}"))
-        for epoch in range(last + 1, 3):
+    for num_saved in (0, 1, 2):
+        stopped = Run(shutil.copytree(tuned.run.directory, tmp_path / f"stopped-{num_saved}"))
+        for epoch in range(num_saved, 3):
             stopped.epoch_checkpoint(epoch).unlink()
-        stopped.write_metrics(stopped.metrics()[:last])
+        stopped.write_metrics(stopped.metrics()[: max(0, num_saved - 1)])
         resume(stopped.directory)
         assert same(arrays_of(stopped, 2), arrays_of(tuned.run, 2))
         assert read_checkpoint(stopped.epoch_checkpoint(2)).progress.start_error == tuned.run.start_error()
@@ -95,6 +95,19 @@ def test_the_settings_of_fine_tuning_and_the_users_own_are_logged(parent, clip_c
     usual, own = line.split("; yours: ")
     assert "train.flat_start=0" in usual
     assert "train.epochs=1" in own
+
+
+@pytest.mark.parametrize(("limit", "rate"), [(1.0, 3e-4), (0.0, 1e-3)])
+def test_the_learning_rate_suits_what_the_other_run_knows(
+    parent, clip_config, monkeypatch, limit, rate, caplog
+):
+    monkeypatch.setattr("asr.training.fine_tuning.STRANGE_SPEECH", limit)
+    settings = ("train.epochs=1", "train.learning_rate=0", "train.schedule=constant", "train.warmup_share=0")
+    with caplog.at_level("INFO"):
+        run = tuned_from(parent, clip_config, f"rate-{rate}", *settings).run
+    assert run.config().train.learning_rate == rate  # a resumed run has it, too
+    assert run.metrics()[0].learning_rate == pytest.approx(rate)
+    assert f"train.learning_rate={rate:g}" in caplog.text.partition("; yours: ")[0]
 
 
 def test_a_damaged_record_of_the_start_is_an_error(tuned, tmp_path):

@@ -10,7 +10,7 @@ from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
 from asr.runs.run import Run
 from asr.training.data import make_vocabulary
-from asr.training.fine_tuning import load_matching
+from asr.training.fine_tuning import load_matching, with_tuning_rate
 from data_pipeline.manifests.manifest import write_manifest
 
 OURS = Vocabulary(["bu4", "ma1", "ma3", "hao3", "tang2"])  # the size of theirs, other ids
@@ -291,3 +291,19 @@ def test_tokens_of_the_other_run_are_left_out_by_choice_or_for_another_unit(few_
     write_manifest(manifest, [Utterance("a", str(tmp_path / "a.wav"), 1.0, "你好", ("你", "好"))])
     hanzi = dataclasses.replace(few_words, data=DataConfig(train=str(manifest)))
     assert set(make_vocabulary(hanzi).tokens[1:]) == {"你", "好"}
+
+
+@pytest.mark.parametrize(
+    ("family", "start_error", "rate"),
+    [
+        ("separable", 0.5, 3e-4),
+        ("separable", 1.1, 1e-3),
+        ("conformer", 0.2, 1e-4),
+        ("conformer", 0.7, 1e-3 / 3),
+    ],
+)
+def test_weights_that_know_the_speech_are_changed_gently(family, start_error, rate):
+    config = Config(model=ModelConfig(family=family), train=TrainConfig(learning_rate=0))
+    assert with_tuning_rate(config, start_error).train.learning_rate == pytest.approx(rate)
+    own = dataclasses.replace(config, train=TrainConfig(learning_rate=2e-3))
+    assert with_tuning_rate(own, start_error) == own

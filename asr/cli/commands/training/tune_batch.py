@@ -66,10 +66,13 @@ def _print_conclusion(trials: Sequence[Trial], train: TrainConfig) -> None:
     )
     if fastest.batch_s != train.batch_s:
         times, rate = fastest.batch_s / train.batch_s, train.learning_rate
-        # the square root suits Adam (Malladi et al., 2022), linear scaling SGD (Goyal et al., 2017)
         print(
             f"\nThat is {times:.3g} times the current {train.batch_s:g} s, "
-            f"{counted(fastest.num_batches, 'step')} per epoch. Scale train.learning_rate with it: from "
-            f"{rate:g} to {rate * math.sqrt(times):.2g} by the square root, which suits Adam, or to "
-            f"{rate * times:.2g} linearly, which suits sgd."
+            f"{counted(fastest.num_batches, 'step')} per epoch."
         )
+        if rate:  # otherwise training chooses it by what the weights of another run know
+            # the square root suits Adam (Malladi et al., 2022), linear scaling SGD (Goyal et al., 2017)
+            print(
+                f"Scale train.learning_rate with it: from {rate:g} to {rate * math.sqrt(times):.2g} by the "
+                f"square root, which suits Adam, or to {rate * times:.2g} linearly, which suits sgd."
+            )
