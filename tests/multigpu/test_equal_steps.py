@@ -88,8 +88,9 @@ def test_mask_that_a_loss_puts_on_its_own_result_counts_as_in_the_whole_batch():
     assert_equal_steps(classifier, X, LABELS, OwnMask())
 
 
-@pytest.mark.parametrize("shape", [(16, 1), (16, 5)])
-@pytest.mark.parametrize("reduction", ["mean", "mean_with_sample_weight"])
+@pytest.mark.parametrize(
+    ("reduction", "shape"), [("mean", (16, 1)), ("mean_with_sample_weight", (16, 5))], ids=str
+)
 def test_ignored_classes_with_weights_count_as_in_the_whole_batch(reduction, shape):
     loss = losses.SparseCategoricalCrossentropy(from_logits=True, ignore_class=-1, reduction=reduction)
     weights = RNG.uniform(0.1, 2, shape).astype("float32")

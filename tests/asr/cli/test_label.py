@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 from helpers import ROOT
+from helpers.random_run import random_run
 
-from asr.base.config import Config
+from asr.base.config import Config, load_config
 from asr.base.types import MachineLabel
 from asr.base.vocabulary import Vocabulary
 from asr.cli.commands.speech.label import add_label_arguments
@@ -27,10 +28,9 @@ from data_pipeline.manifests.manifest import read_manifest, write_manifest
 LABEL = MachineLabel("runs/a", "epoch-0001", "0.1.0", "2026-11-26", 0.95, "")
 
 
-@pytest.fixture(scope="module")
-def dev(clips, separable_run, tmp_path_factory):
-    """Return a manifest of 24 utterances, the text of which is what the run recognizes."""
-    recognizer = Recognizer.load(separable_run)
+def dev_set(clips, run, path):
+    """Return a manifest of 24 utterances, the text of which is what a run recognizes."""
+    recognizer = Recognizer.load(run)
     rows = [
         dataclasses.replace(
             clip, id=f"{clip.id}-{copy}", tokens=recognizer.transcribe(clip.audio_path).tokens
@@ -38,9 +38,13 @@ def dev(clips, separable_run, tmp_path_factory):
         for clip in clips
         for copy in range(2)
     ]
-    path = tmp_path_factory.mktemp("dev") / "dev.jsonl"
     write_manifest(path, rows)
     return path
+
+
+@pytest.fixture(scope="module")
+def dev(clips, separable_run, tmp_path_factory):
+    return dev_set(clips, separable_run, tmp_path_factory.mktemp("dev") / "dev.jsonl")
 
 
 def test_label_writes_a_manifest_and_names_the_next_commands(clips, separable_run, dev, tmp_path, capsys):
@@ -109,10 +113,10 @@ def test_commands_of_the_next_round_count_on(clips, separable_run, dev, tmp_path
     assert label[-2:] == ["--dev", str(dev)]
 
 
-def test_rounds_label_and_train_again_and_what_is_done_is_not_repeated(
-    clips, separable_run, dev, tmp_path, capsys
-):
-    run = shutil.copytree(separable_run, tmp_path / "mine")
+def test_rounds_label_and_train_again_and_what_is_done_is_not_repeated(clips, clip_config, tmp_path, capsys):
+    config = load_config(clip_config, ["train.epochs=1"])
+    run = random_run(config, Vocabulary.of_utterances(clips), tmp_path / "mine")
+    dev = dev_set(clips, run, tmp_path / "dev.jsonl")
     recordings = tmp_path / "recordings"
     recordings.mkdir()
     for clip in clips[:3]:

@@ -97,7 +97,7 @@ def test_logits_of_a_clip_are_the_same_alone_and_in_a_padded_batch(network):
     )
 
 
-@pytest.mark.parametrize("num_frames", [1, 7, 8, 9, 15, 16, 17, 40])
+@pytest.mark.parametrize("num_frames", [1, 7, 8, 9, 17])
 def test_num_output_frames_agrees_with_the_logits(network, num_frames):
     logits = network(features(1, num_frames), np.array([num_frames], np.int32))
     assert logits.num_frames[0] == network.num_output_frames(num_frames)

@@ -1,6 +1,7 @@
 """Test optimisers, learning rates, and the decisions that follow from the history of dev errors."""
 
 import dataclasses
+import functools
 import math
 
 import keras
@@ -26,6 +27,8 @@ from multigpu.engines import make_engine
 CONFIG = TrainConfig(learning_rate=0.01, warmup_share=0.25, plateau_epochs=2, plateau_factor=0.5)
 PLATEAU = dataclasses.replace(CONFIG, schedule="plateau")
 OPTIMIZERS = ["adamw", "adam", "sgd", "lion", "adafactor"]
+# what scales the loss is the same for all optimisers, so that two suffice for float16
+PRECISIONS = [*((name, "float32") for name in OPTIMIZERS), ("adamw", "float16"), ("adafactor", "float16")]
 SIGNATURE = [tf.TensorSpec((None, 6), tf.float32), tf.TensorSpec((None, 2), tf.float32)]
 
 
@@ -66,6 +69,13 @@ def trained(config, engine=None, num_steps=5, **how):
     for x, y in batches(num_steps):
         step(tf.constant(len(x)), x, y)
     return model, optimizer
+
+
+@functools.cache
+def trained_in_four_steps(optimizer, precision, **how):
+    """Return a model and its optimiser, which several tests compare with others; it takes half a second."""
+    config = dataclasses.replace(CONFIG, optimizer=optimizer, precision=precision, weight_decay=0.1)
+    return trained(config, num_steps=4, **how)
 
 
 def rates(config, num_steps):
@@ -213,12 +223,10 @@ def assert_equal_bits(ends):
     assert int(np.asarray(of_one.iterations)) == 4
 
 
-@pytest.mark.parametrize("precision", ["float32", "float16"])
-@pytest.mark.parametrize("optimizer", OPTIMIZERS)
+@pytest.mark.parametrize(("optimizer", "precision"), PRECISIONS)
 def test_shared_update_equals_that_of_each_weight_bit_for_bit(optimizer, precision):
-    config = dataclasses.replace(CONFIG, optimizer=optimizer, precision=precision, weight_decay=0.1)
-    shares = (False, True)
-    assert_equal_bits([trained(config, num_steps=4, compiled=False, on_one_device=one) for one in shares])
+    each = trained_in_four_steps(optimizer, precision, compiled=False, on_one_device=False)
+    assert_equal_bits([each, trained_in_four_steps(optimizer, precision, compiled=False)])
 
 
 @pytest.mark.parametrize("optimizer", OPTIMIZERS)
@@ -238,21 +246,13 @@ def test_compiled_update_equals_that_of_all_weights_in_one_function_bit_for_bit(
     )
     for x, y in batches(4):
         step(tf.constant(len(x)), x, y)
-    assert_equal_bits([(model, before), trained(config, num_steps=4)])
+    assert_equal_bits([(model, before), trained_in_four_steps(optimizer, "float32")])
 
 
-# what scales the loss is the same for all of them, so that two suffice for its other kind
-@pytest.mark.parametrize(
-    ("optimizer", "precision"),
-    [
-        *((optimizer, "float16") for optimizer in OPTIMIZERS),
-        *((optimizer, "float32") for optimizer in ("adamw", "adafactor")),
-    ],
-)
+@pytest.mark.parametrize(("optimizer", "precision"), PRECISIONS)
 def test_compiled_update_differs_by_rounding_alone(optimizer, precision):
-    config = dataclasses.replace(CONFIG, optimizer=optimizer, precision=precision, weight_decay=0.1)
-    ends = [trained(config, num_steps=4, compiled=compiled) for compiled in (False, True)]
-    (plain, of_plain), (compiled, of_compiled) = ends
+    plain, of_plain = trained_in_four_steps(optimizer, precision, compiled=False)
+    compiled, of_compiled = trained_in_four_steps(optimizer, precision)
     for one, two in zip(
         [*plain.weights, *of_plain.variables], [*compiled.weights, *of_compiled.variables], strict=True
     ):
@@ -319,8 +319,15 @@ def test_default_optimizer_equals_plain_adamw_bit_for_bit():
         np.testing.assert_array_equal(np.asarray(one), np.asarray(two))
 
 
-@pytest.mark.parametrize(("name", "devices"), [("single", 1), ("parallel-model", 2), ("mirrored", 2)])
-@pytest.mark.parametrize("precision", ["float32", "float16"])
+@pytest.mark.parametrize(
+    ("name", "devices", "precision"),
+    [
+        ("single", 1, "float32"),
+        ("single", 1, "float16"),
+        ("parallel-model", 2, "float16"),
+        ("mirrored", 2, "float16"),
+    ],
+)
 def test_any_number_of_steps_with_infinite_gradients_is_skipped(name, devices, precision):
     engine = make_engine(name, available_devices()[:devices])
     model, optimizer, step = make(dataclasses.replace(CONFIG, precision=precision), engine)
