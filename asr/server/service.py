@@ -68,14 +68,14 @@ class RecognitionService:
         batch_samples = round(limits.batch_s * SAMPLE_RATE_HZ)
         self._batch_samples = batch_samples * runner.num_devices
         clips = ClipRecognizer(runner, self.recognizer.decoder)
-        logits_of = runner.compiled(lambda logits: logits)
+        self._logits = runner.compiled(lambda logits: logits)
         self.streams = Streams(self.recognizer, limits)
         kinds = [
             JobKind("clip", clips.segments, len, self._batch_samples),
             self.streams.kind(self._batch_samples),
             JobKind(
                 "pieces",
-                lambda batches: [logits_of(*batch) for batch in batches],
+                lambda batches: [self._logits(*batch) for batch in batches],
                 lambda batch: batch[0].size,
                 1,
             ),
