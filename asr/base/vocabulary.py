@@ -134,14 +134,12 @@ class Vocabulary:
 
         Parts are numbered across all tokens. The blank and tokens that are not syllables share no part.
         """
-        parts = [
-            [
-                f"{kind}:{part}"
-                for kind, part in zip(("initial", "final", "tone"), self._parts(token), strict=True)
-            ]
-            + [token]
-            for token in self.tokens
-        ]
+        parts = []
+        for token in self.tokens:
+            # the space distinguishes a token of one letter from a final of the same spelling
+            of_token = split_syllable(token) if is_syllable(token) else (f" {token}",) * 3
+            kinds = zip(("initial", "final", "tone"), of_token, strict=True)
+            parts.append([*(f"{kind}:{part}" for kind, part in kinds), token])
         ids = {part: index for index, part in enumerate(dict.fromkeys(itertools.chain(*parts)))}
         return [[ids[part] for part in row] for row in parts]
 
@@ -153,11 +151,6 @@ class Vocabulary:
         """Return the ids, in `phones()`, of each token's phones; the blank has none."""
         phones = self.phones()
         return [[], *(phones.encode(phones_of(token)) for token in self.tokens[1:])]
-
-    @staticmethod
-    def _parts(token: str) -> tuple[str, str, str]:
-        # the space distinguishes a token of one letter from a final of the same spelling
-        return split_syllable(token) if is_syllable(token) else (f" {token}",) * 3
 
     def save(self, path: Path) -> None:
         """Write one token a line, the blank first, and the model of pieces beside it."""

@@ -63,7 +63,9 @@ def average_run(
     if best < 2:
         raise UserError(f"`best={best}`: expected 2 or more epochs to average")
     original = Run.open(run)
-    target = path_of(out) if out else _beside(path_of(run), best)
+    directory = path_of(run)
+    directory = directory if directory.name not in ("", "..") else directory.resolve()
+    target = path_of(out) if out else directory.with_name(f"{directory.name}-average{best}")
     refuse_address(target, "`out`")
     refuse_existing(target)
     average = average_best(original, best)
@@ -78,11 +80,6 @@ def average_run(
     write_origin(made.directory, origin)
     chosen_epoch = read_checkpoint(original.chosen_checkpoint(), ()).progress.epochs_done
     return AveragedRun(made, epochs, chosen_epoch, manifest, alone, together)
-
-
-def _beside(run: Path, num_best: int) -> Path:
-    directory = run if run.name not in ("", "..") else run.resolve()
-    return directory.with_name(f"{directory.name}-average{num_best}")
 
 
 def _greedy_evaluation(run: Run, data: Dataset) -> Evaluation:

@@ -87,7 +87,8 @@ def trie_of(model: NGramModel) -> WordTrie:
     words = [(index, word) for index, word in words if len(word) <= MAX_LETTERS]
     lowered = [(index, word.lower()) for index, word in words if word != word.lower()]
     rows = [row for part in (lowered, words) for row in _by_probability(model, part)]
-    return _grown([word for _, word, _ in rows], *_columns(rows))
+    ids = np.array([index for index, _, _ in rows], np.int64)
+    return _grown([word for _, word, _ in rows], ids, np.array([log_prob for _, _, log_prob in rows]))
 
 
 def _by_probability(model: NGramModel, words: Sequence[tuple[int, str]]) -> list[tuple[int, str, float]]:
@@ -95,12 +96,6 @@ def _by_probability(model: NGramModel, words: Sequence[tuple[int, str]]) -> list
     log_probs = unigram_log_probs(model, np.array([index for index, _ in words], np.int64)).tolist()
     rows = [(*word, log_prob) for word, log_prob in zip(words, log_probs, strict=True)]
     return sorted(rows, key=lambda row: row[2])
-
-
-def _columns(
-    rows: Sequence[tuple[int, str, float]],
-) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.float64]]:
-    return np.array([index for index, _, _ in rows], np.int64), np.array([row[2] for row in rows])
 
 
 def _grown(

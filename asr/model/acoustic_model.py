@@ -48,9 +48,7 @@ def make_acoustic_model(
     def make() -> AcousticModel:
         model = AcousticModel(
             make_features(config.features),
-            SpecAugment.from_augment(
-                config.augment, seed, train.consistency_mask_factor if num_views > 1 else 1.0
-            ),
+            SpecAugment(config.augment, seed, train.consistency_mask_factor if num_views > 1 else 1.0),
             make_network(config.model, vocabulary, seed, train.precision if for_training else "float32"),
             num_views,
             name="acoustic_model",

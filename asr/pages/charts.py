@@ -14,7 +14,7 @@ from xml.etree.ElementTree import Element
 
 from asr.pages.svg import drawing, element
 
-HEIGHT = 240
+WIDTH, HEIGHT = 400, 240  # in pixels; a figure shrinks with its column
 LEFT, RIGHT, TOP, BOTTOM = 50, 12, 28, 40  # margins around the plot, in pixels
 LABEL_PX = 15  # height of a line's label, and maximum width of a character
 LOG_ABOVE = 5.0  # a wider range (highest / lowest value) gets a logarithmic scale
@@ -98,7 +98,7 @@ def line_chart(
     epochs: Sequence[int],
     lines: Sequence[ChartLine],
     *,
-    width: int = 400,
+    width: int = WIDTH,
     x_label: str = "epoch",
 ) -> Chart:
     """Draw curves over epochs, with axes and a legend.
@@ -131,7 +131,7 @@ def line_chart(
 
 
 def stacked_chart(
-    title: str, quantity: Quantity, epochs: Sequence[int], layers: Sequence[ChartLine], *, width: int = 400
+    title: str, quantity: Quantity, epochs: Sequence[int], layers: Sequence[ChartLine]
 ) -> Chart:
     """Draw shares of a whole over epochs, stacked on one another.
 
@@ -140,11 +140,10 @@ def stacked_chart(
         quantity: what the vertical axis measures.
         epochs: epochs of the values, ascending, at least one.
         layers: the shares, which add up to 1 at each epoch, from bottom to top.
-        width: in pixels; the figure shrinks with its column.
     """
     x_axis = Axis(epochs[0] - 0.5, epochs[-1] + 0.5, epoch_axis(epochs).ticks if len(epochs) > 1 else epochs)
-    plot = Plot(width, x_axis, Axis(0.0, 1.0, [0.0, 0.25, 0.5, 0.75, 1.0]), quantity.show, "epoch")
-    svg = drawing(title, width, HEIGHT)
+    plot = Plot(WIDTH, x_axis, Axis(0.0, 1.0, [0.0, 0.25, 0.5, 0.75, 1.0]), quantity.show, "epoch")
+    svg = drawing(title, WIDTH, HEIGHT)
     svg.append(element("text", quantity.name, class_="label", x=4, y=14))
     floor = [0.0] * len(epochs)
     for layer in layers:
@@ -153,7 +152,7 @@ def stacked_chart(
         floor = top
     svg.extend(plot.grid())
     svg.extend(plot.tooltips(epochs, layers))
-    return Chart(title, width, svg, layers)
+    return Chart(title, WIDTH, svg, layers)
 
 
 @dataclass(frozen=True)

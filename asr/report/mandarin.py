@@ -96,24 +96,16 @@ def known_table(errors: SyllableErrors) -> Table | None:
     known = known_confusions(errors)
     if not known:
         return None
-    rows: list[list[str | float]] = [
-        [
-            one.name,
-            f"{one.count:,}",
-            one.rate,
-            ", ".join(format_confusion(example) for example in one.examples[:NUM_EXAMPLES]),
-            one.remedy,
+    rows: list[list[str | float]] = []
+    for one in known:
+        examples = [
+            f"{format_part(pair.said)} > {format_part(pair.recognized)} ({pair.count:,})"
+            for pair in one.examples[:NUM_EXAMPLES]
         ]
-        for one in known
-    ]
+        unbroken = ", ".join(example.replace(" ", "\N{NO-BREAK SPACE}") for example in examples)
+        rows.append([one.name, f"{one.count:,}", one.rate, unbroken, one.remedy])
     headings = ("well-known confusions", "times", "of possible times", "most frequent", "remedy")
     return Table(headings, rows, "words explained", names=[3])
-
-
-def format_confusion(confusion: Confusion) -> str:
-    """Format a confusion as `zh > z (12)`."""
-    said, recognized = format_part(confusion.said), format_part(confusion.recognized)
-    return f"{said} > {recognized} ({confusion.count:,})".replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def format_part(part: str) -> str:

@@ -100,14 +100,12 @@ def by_noise(scored: Sequence[Scored]) -> dict[str, list[Scored]]:
     )
     if not measured or math.isnan(measured[0][0]):
         return {}
-    return grouped([s for _, s in measured], [noise_bin(snr_db) for snr_db, _ in measured])
-
-
-def noise_bin(snr_db: float) -> str:
-    """Return the name of a recording's range of decibels; an upper edge belongs to its range."""
-    if math.isnan(snr_db):
-        return "unknown"
-    return range_name(NOISE_EDGES_DB, snr_db, "dB")
+    # an upper edge belongs to its range
+    ranges = [
+        "unknown" if math.isnan(snr_db) else range_name(NOISE_EDGES_DB, snr_db, "dB")
+        for snr_db, _ in measured
+    ]
+    return grouped([s for _, s in measured], ranges)
 
 
 def group_table(title: str, unit: str, groups: Mapping[str, Sequence[Scored]]) -> GroupTable:

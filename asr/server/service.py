@@ -67,13 +67,18 @@ class RecognitionService:
         self.admission, self.metrics = Admission(limits), Metrics()
         batch_samples = round(limits.batch_s * SAMPLE_RATE_HZ)
         self._batch_samples = batch_samples * runner.num_devices
-        self._clips = ClipRecognizer(runner, self.recognizer.decoder)
+        clips = ClipRecognizer(runner, self.recognizer.decoder)
         self._logits = runner.compiled(lambda logits: logits)
         self.streams = Streams(self.recognizer, limits)
         kinds = [
-            JobKind("clip", self._run_clips, len, self._batch_samples),
+            JobKind("clip", clips.segments, len, self._batch_samples),
             self.streams.kind(self._batch_samples),
-            JobKind("pieces", self._run_pieces, lambda batch: batch[0].size, 1),
+            JobKind(
+                "pieces",
+                lambda batches: [self._logits(*batch) for batch in batches],
+                lambda batch: batch[0].size,
+                1,
+            ),
         ]
         self.batcher = self.streams.batcher = Batcher(kinds, self.metrics.ran)
         self._readers = ThreadPoolExecutor(DECODING_THREADS, "reader")
@@ -254,12 +259,6 @@ class RecognitionService:
         waveform = read()
         ticket.reserve(waveform.nbytes)
         return opened(waveform, pauses_matter=not self.recognizer.runner.model.ignores_silence)
-
-    def _run_clips(self, waveforms: list[Waveform]) -> list[Segment]:
-        return self._clips.segments(waveforms)
-
-    def _run_pieces(self, batches: list[tuple[Waveform, npt.NDArray[np.int32]]]) -> list[Logits]:
-        return [self._logits(*batch) for batch in batches]
 
 
 class _BatchedRunner(WrappedRunner):

@@ -160,7 +160,7 @@ class LiveStream:
             RefusalError: the stream is too long.
         """
         refuse_too_long(self.duration_s + len(samples) / self._rate_hz, self._max_audio_s)
-        update: Update = await self._run(self._feed, samples)
+        update: Update = await self._run(lambda: self._stream.feed(self._resampler.feed(samples)))
         return update
 
     async def finish(self) -> tuple[Segment, ...]:
@@ -170,9 +170,6 @@ class LiveStream:
 
     async def _run(self, function: Any, *arguments: Any) -> Any:
         return await asyncio.get_running_loop().run_in_executor(self._pool, function, *arguments)
-
-    def _feed(self, samples: Waveform) -> Update:
-        return self._stream.feed(self._resampler.feed(samples))
 
     def _finish(self) -> tuple[Segment, ...]:
         update = self._stream.feed(self._resampler.finish())

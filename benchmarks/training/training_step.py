@@ -86,7 +86,7 @@ def make_step(plain: bool, loss_of: Callable[[Logits, Tensor, Tensor], Tensor]) 
     network = make_network(config.model, VOCABULARY)
     if plain:
         network._norms = [PlainBatchNorm(epsilon=2e-4) for _ in network._norms]
-    spec_augment = SpecAugment.from_augment(config.augment, seed=1)
+    spec_augment = SpecAugment(config.augment, seed=1)
     model = AcousticModel(make_features(config.features), spec_augment, network)
     model.make_weights()
     optimizer = keras.optimizers.AdamW(1e-4)

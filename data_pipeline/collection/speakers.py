@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from asr.base.errors import UserError
@@ -73,7 +73,9 @@ def keys_of(folder: Path, names: Sequence[str]) -> dict[str, str]:
     stored = _read(path) if path.exists() else {}
     new = {name: secrets.token_urlsafe(KEY_BYTES) for name in names if name not in stored}
     if new:
-        _write(path, {**stored, **new})
+        with whole_file(path, "list of speakers and keys") as file:
+            os.chmod(file.name, 0o600)  # noqa: PTH101 (before the keys are in it)
+            file.write("".join(f"{name}\t{key}\n" for name, key in {**stored, **new}.items()).encode())
     return {name: {**stored, **new}[name] for name in names}
 
 
@@ -85,9 +87,3 @@ def _read(path: Path) -> dict[str, str]:
             raise UserError(f"{path}:{number}: expected name, tab and key; remove the line to get a new key")
         keys[name] = key
     return keys
-
-
-def _write(path: Path, keys: Mapping[str, str]) -> None:
-    with whole_file(path, "list of speakers and keys") as file:
-        os.chmod(file.name, 0o600)  # noqa: PTH101 (before the keys are in it)
-        file.write("".join(f"{name}\t{key}\n" for name, key in keys.items()).encode())

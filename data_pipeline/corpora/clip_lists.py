@@ -342,7 +342,8 @@ def unique_name(name: str, taken: set[str]) -> str:
 
 def _audio_base(listing: Listing) -> str:
     """Return the folder that a list's relative paths are relative to."""
-    bases = _bases(listing)
+    folder = Path(os.path.abspath(listing.path)).parent  # noqa: PTH100 (resolve would follow links)
+    bases = [str(base) for base in (*listing.bases, folder, *folder.parents, Path.cwd())]
     step = max(1, len(listing.entries) // NUM_PROBED)
     probed = [_as_posix(entry.audio) for entry in listing.entries[::step] if not is_address(entry.audio)]
     relative = [audio for audio in probed if audio and not os.path.isabs(audio)]  # noqa: PTH117
@@ -351,11 +352,6 @@ def _audio_base(listing: Listing) -> str:
         return sum(os.path.exists(path_on_disk(f"{base}/{audio}")) for audio in relative)  # noqa: PTH110
 
     return max(bases, key=num_found)  # the first of equals
-
-
-def _bases(listing: Listing) -> list[str]:
-    folder = Path(os.path.abspath(listing.path)).parent  # noqa: PTH100 (resolve would follow links)
-    return [str(base) for base in (*listing.bases, folder, *folder.parents, Path.cwd())]
 
 
 def _as_posix(audio: str) -> str:

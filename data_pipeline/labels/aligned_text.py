@@ -56,7 +56,8 @@ def text_of(argument: str) -> str:
         is_file = is_folder = False
     if is_folder:
         raise UserError(f"{argument}: is a folder; give the text itself, or a UTF-8 file that holds it")
-    if not is_file and _looks_like_a_path(argument):
+    has_slash = argument.isascii() and "/" in argument  # one may also separate hanzi
+    if not is_file and (has_slash or argument.lower().endswith(TEXT_FILES)):
         raise UserError(f"{argument}: no such file; give the text itself, or a UTF-8 file that holds it")
     text = "\n".join(read_lines(path, "text")) if is_file else argument
     if not text.strip():
@@ -83,11 +84,6 @@ def written_tokens(text: str, vocabulary: Vocabulary) -> list[WrittenToken]:
         raise UserError("TEXT: no spoken text in it; give what is said in the recording")
     _refuse_unknown(tokens, vocabulary)
     return tokens
-
-
-def _looks_like_a_path(argument: str) -> bool:
-    # a slash may also separate hanzi
-    return argument.lower().endswith(TEXT_FILES) or (argument.isascii() and "/" in argument)
 
 
 def _labelled(sentence: str, vocabulary: Vocabulary) -> Iterator[WrittenToken]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import dataclasses
 import zlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -348,14 +348,13 @@ def _read(manifest: Path, name: str) -> list[Utterance]:
 
 def _refuse_different_units(sets: Mapping[str, Sets]) -> None:
     """Raise a UserError for corpora that cannot share an output layer."""
-    units = {name: unit_of(_tokens(of_part.get("train", []))) for name, of_part in sets.items()}
+    units = {
+        name: unit_of({token for utterance in of_part.get("train", []) for token in utterance.tokens})
+        for name, of_part in sets.items()
+    }
     if len(set(units.values())) > 1:
         found = ", ".join(f"{unit} of {name}" for name, unit in units.items())
         raise UserError(f"data.corpus: labels of different units: {found}; set data.units for all of them")
-
-
-def _tokens(utterances: Iterable[Utterance]) -> set[str]:
-    return {token for utterance in utterances for token in utterance.tokens}
 
 
 def _with_held_out(sets: Mapping[str, Sets], asked: Sequence[str]) -> dict[str, Sets]:

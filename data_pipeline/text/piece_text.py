@@ -90,7 +90,9 @@ class PieceText:
         self.left_out: Counter[str] = Counter()
         self._pieces, self._unit = pieces, unit
         tokens = mixed_vocabulary(mandarin_syllables(), pieces) if unit == "mixed" else pieces.tokens
-        known: dict[Unit, Sequence[str]] = {unit: tokens} | ({"words": _whole(tokens, unit)} if words else {})
+        known: dict[Unit, Sequence[str]] = {unit: tokens}
+        if words:  # those that are tokens by themselves, in the text or not
+            known["words"] = [token for token in tokens if begins_word(token)] if unit == "mixed" else []
         try:
             self._streams = {
                 name: _Stream(
@@ -174,8 +176,3 @@ class PieceText:
 
     def _words_of(self, sentence: Sequence[str]) -> list[str]:
         return words_of_mixed(sentence) if self._unit == "mixed" else text_of_pieces(sentence).split()
-
-
-def _whole(tokens: Sequence[str], unit: Unit) -> list[str]:
-    """Return the tokens that are words by themselves, in the text or not."""
-    return [token for token in tokens if begins_word(token)] if unit == "mixed" else []

@@ -68,7 +68,9 @@ class SpokenText:
         except OSError as error:
             raise cannot_write(folder, "temporary file", error) from None
         try:
-            num_bytes = _size_of(self.sources)
+            num_bytes = None
+            if STANDARD_INPUT not in self.sources:
+                num_bytes = sum(path_of(source).stat().st_size for source in self.sources)
             with processes(num_bytes) as children:
                 self._read(children, num_bytes)
                 self._usual = self._usual_readings(children)
@@ -167,10 +169,3 @@ class SpokenText:
             readings.extend(of_slice)
             self._on_progress(Work("looking up words", len(readings), len(words), "words"))
         return dict(zip(words, readings, strict=True))
-
-
-def _size_of(sources: Sequence[str]) -> int | None:
-    """Return the size of all files in bytes; None if one of them is standard input."""
-    if STANDARD_INPUT in sources:
-        return None
-    return sum(path_of(source).stat().st_size for source in sources)

@@ -102,7 +102,8 @@ def _stages_of_names(graph: LayerGraph, names: Sequence[Sequence[str]]) -> dict[
         )
     inputs = {tensor.name for tensor in keras.tree.flatten(graph.input) if tensor is not None}
     names = [[name for name in stage if name not in inputs] for stage in names]
-    layers = _layer_names(graph)
+    calls = [call for call in graph.calls if isinstance(call.layer, keras.Layer)]
+    layers = list(dict.fromkeys(call.layer.name for call in calls))
     known = {call.layer.name for call in graph.calls}
     if len(names) > len(layers):
         raise ValueError(f"`stages`: expected at most {len(layers)}, one a layer, received {len(names)}")
@@ -183,11 +184,6 @@ def _check_variables(stages: Sequence[ModelStage]) -> None:
                         f"`stages`: {name!r} of stage {owner} and {layer.name!r} of stage {stage.index} "
                         f"share the variable {variable.path}; put both into one stage"
                     )
-
-
-def _layer_names(graph: LayerGraph) -> list[str]:
-    """Return the names that must be in a stage: of the layers, each once."""
-    return list(dict.fromkeys(call.layer.name for call in graph.calls if isinstance(call.layer, keras.Layer)))
 
 
 def _quoted(names: Sequence[str]) -> str:

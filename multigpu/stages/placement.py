@@ -54,7 +54,8 @@ def stage_placements(
         samples_held: the most rows whose activations a device of each stage holds, in samples.
     """
     slots = optimizer.variables if optimizer is not None else []
-    of_stages = [joined([cost for cost in costs if set(cost.names) & _names(stage)]) for stage in stages]
+    names = [{layer.name for layer in stage.layers} for stage in stages]
+    of_stages = [joined([cost for cost in costs if set(cost.names) & of_stage]) for of_stage in names]
     total_s = sum(cost.seconds for cost in of_stages)
     return [
         StagePlacement(
@@ -71,7 +72,3 @@ def stage_placements(
         )
         for stage, cost in zip(stages, of_stages, strict=True)
     ]
-
-
-def _names(stage: ModelStage) -> set[str]:
-    return {layer.name for layer in stage.layers}

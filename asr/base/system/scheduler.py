@@ -97,20 +97,17 @@ async def _kind_of_server(address: str) -> str:
     """Return what Dask's server at an address is: "Scheduler", "Worker" or "Nanny"."""
     import asyncio
 
-    return await asyncio.wait_for(_asked_for_its_kind(address), ANSWER_S)
-
-
-async def _asked_for_its_kind(address: str) -> str:
     from distributed import Security
     from distributed.comm import connect
 
     security = Security().get_connection_args("client")
-    comm = await connect(address, timeout=ANSWER_S, **security)
-    try:
-        await comm.write({"op": "identity", "reply": True})
-        return str((await comm.read())["type"])
-    finally:
-        comm.abort()
+    async with asyncio.timeout(ANSWER_S):
+        comm = await connect(address, timeout=ANSWER_S, **security)
+        try:
+            await comm.write({"op": "identity", "reply": True})
+            return str((await comm.read())["type"])
+        finally:
+            comm.abort()
 
 
 def _no_scheduler(address: str, error: Exception) -> UserError:

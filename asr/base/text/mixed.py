@@ -46,7 +46,7 @@ def mixed_words(tokens: Sequence[str]) -> list[MixedWord]:
     words: list[MixedWord] = []
     before = ""
     for index, token in enumerate(tokens):
-        kind = _kind(token)
+        kind = "syllable" if is_toned(token) else "letter" if is_letter(token) else "piece"
         text = token.removeprefix(WORD_BOUNDARY)
         if kind == before and (kind == "letter" or (kind == "piece" and text == token)):
             last = words.pop()
@@ -97,9 +97,3 @@ def has_no_pieces(tokens: Iterable[str]) -> bool:
 def is_latin(char: str) -> bool:
     """Return whether a character is one of the letters that Latin words are written in."""
     return char.isascii() and char.isalpha()
-
-
-def _kind(token: str) -> str:
-    if is_toned(token):
-        return "syllable"
-    return "letter" if is_letter(token) else "piece"

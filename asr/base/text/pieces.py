@@ -55,7 +55,8 @@ class Pieces:
     def tokens(self) -> tuple[str, ...]:
         """Return the pieces in the model's order, without `<unk>` and other markers."""
         model = self._processor
-        ids = [index for index in range(model.get_piece_size()) if not _is_marker(model, index)]
+        markers = (model.is_unknown, model.is_control, model.is_unused, model.is_byte)
+        ids = [i for i in range(model.get_piece_size()) if not any(is_marker(i) for is_marker in markers)]
         return tuple(model.id_to_piece(index) for index in ids)
 
     @functools.cached_property
@@ -174,9 +175,3 @@ def _reason(message: str, units: LearnedUnits, num_texts: int) -> str:
             f"{most:,}, `{units.method}:{most}`, or add text"
         )
     return f"no pieces can be learned from {counted(num_texts, 'text')} ({message}); add text"
-
-
-def _is_marker(model: SentencePieceProcessor, index: int) -> bool:
-    return bool(
-        model.is_unknown(index) or model.is_control(index) or model.is_unused(index) or model.is_byte(index)
-    )

@@ -209,7 +209,7 @@ class MachineLabeller:
         path = source.resolve()
         name = f"{source.stem}-{zlib.crc32(str(path).encode()):08x}"
         made_by = self._made_by(path)
-        if sure and _is_whole(sure[0][0], result):
+        if [(segment.start_s, segment.end_s) for segment, _ in sure] == [(0, result.duration_s)]:
             ((segment, confidence),) = sure
             label = dataclasses.replace(made_by, confidence=round(confidence, 4))
             yield Utterance(
@@ -242,10 +242,6 @@ def _number_and_duration(segments: Sequence[JudgedSegment]) -> tuple[str, str]:
 
 def _left_out_path(manifest: Path) -> Path:
     return manifest.with_name(f"{manifest.stem}.left_out.tsv")
-
-
-def _is_whole(segment: Segment, transcript: Transcript) -> bool:
-    return segment.start_s == 0 and segment.end_s == transcript.duration_s
 
 
 def _without_overlaps(segments: Iterable[Segment]) -> Iterator[tuple[int, int]]:

@@ -46,7 +46,9 @@ def read_arpa(path: Path, on_progress: OnProgress = ignore_progress) -> NGramMod
         UserError: the file cannot be read, is truncated, or contains a malformed line.
     """
     with open_arpa(path, on_progress) as text:
-        if (line := _first_line(text)) != DATA:
+        while (line := _next_line(text)) is not None and line.startswith(b"#"):
+            pass  # a comment
+        if line != DATA:
             expected = "an ARPA file, which begins with \\data\\, or a binary of KenLM"
             raise text.error(expected, _shown(line), "give a language model; `asr lm train` makes them")
         counts, line = _read_counts(text)
@@ -92,13 +94,6 @@ def _lines(words: Sequence[str], ngrams: NGrams, longest: bool) -> str:
     backoffs = [str(value) for value in (ngrams.log10_backoffs + np.float32(0)).astype(np.float32)]
     columns = zip(probs, grams, backoffs, strict=True)
     return "".join(f"{prob}\t{gram}\t{backoff}\n" for prob, gram, backoff in columns)
-
-
-def _first_line(text: ArpaText) -> bytes | None:
-    """Return the first line that is neither empty nor a comment."""
-    while (line := _next_line(text)) is not None and line.startswith(b"#"):
-        pass
-    return line
 
 
 def _next_line(text: ArpaText) -> bytes | None:

@@ -15,6 +15,8 @@ from asr.base.config import FeatureConfig
 from asr.base.types import Tensor
 from asr.model.features.layer import FFT_SIZE, WINDOW, FeatureLayer, frames
 
+LOW_HZ = 20.0
+
 
 @keras.saving.register_keras_serializable("polyphone")
 class LogMel(FeatureLayer):
@@ -31,7 +33,7 @@ class LogMel(FeatureLayer):
         super().__init__(**kwargs)
         self.num_mels = num_mels
         self.window = np.hanning(WINDOW + 1)[:-1].astype(np.float32)
-        self.mel = mel_filters(num_mels, low_hz=20.0)
+        self.mel = mel_filters(num_mels)
 
     @classmethod
     @override
@@ -54,9 +56,9 @@ class LogMel(FeatureLayer):
         return {**super().get_config(), "num_mels": self.num_mels}
 
 
-def mel_filters(num_mels: int, low_hz: float, high_hz: float = SAMPLE_RATE_HZ / 2) -> npt.NDArray[np.float32]:
-    """Return triangles (257, num_mels) that are equally spaced in mel: 2595 log10(1 + f / 700)."""
-    edges_mel = np.linspace(_mel(low_hz), _mel(high_hz), num_mels + 2)
+def mel_filters(num_mels: int) -> npt.NDArray[np.float32]:
+    """Return triangles (257, num_mels), equally spaced in mel, 2595 log10(1 + f / 700), from 20 Hz on."""
+    edges_mel = np.linspace(_mel(LOW_HZ), _mel(SAMPLE_RATE_HZ / 2), num_mels + 2)
     edges_hz = 700 * (10 ** (edges_mel / 2595) - 1)
     bins_hz = np.linspace(0, SAMPLE_RATE_HZ / 2, FFT_SIZE // 2 + 1)[:, None]  # (257, 1)
     left, centre, right = edges_hz[:-2], edges_hz[1:-1], edges_hz[2:]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import keras
@@ -11,6 +12,16 @@ from typing_extensions import override
 
 from asr.base.config import AugmentConfig
 from asr.base.types import Tensor
+
+# stored with the layer: other settings of augmentation may be paths of this machine
+SETTINGS = (
+    "frequency_warp",
+    "frequency_masks",
+    "frequency_mask_bands",
+    "time_masks",
+    "time_mask_frames",
+    "time_mask_share",
+)
 
 
 @keras.saving.register_keras_serializable("polyphone")
@@ -23,40 +34,20 @@ class SpecAugment(keras.layers.Layer):
     its place evenly from where it fits; no time mask is wider than `time_mask_share` of its clip.
 
     Does nothing outside training.
+
+    Args:
+        config: how training clips are varied.
+        seed: of what is drawn.
+        time_mask_factor: multiplies the number of time masks.
     """
 
     def __init__(
-        self,
-        *,
-        frequency_warp: float,
-        frequency_masks: int,
-        frequency_mask_bands: int,
-        time_masks: int,
-        time_mask_frames: int,
-        time_mask_share: float,
-        seed: int,
-        **kwargs: Any,
+        self, config: AugmentConfig, seed: int, time_mask_factor: float = 1.0, **kwargs: Any
     ) -> None:
-        super().__init__(**kwargs)
-        self.frequency_warp = frequency_warp
-        self.frequency_masks, self.frequency_mask_bands = frequency_masks, frequency_mask_bands
-        self.time_masks, self.time_mask_frames = time_masks, time_mask_frames
-        self.time_mask_share, self.seed = time_mask_share, seed
+        super().__init__(**{"name": "spec_augment", **kwargs})
+        num_time_masks = round(time_mask_factor * config.time_masks)
+        self.settings, self.seed = dataclasses.replace(config, time_masks=num_time_masks), seed
         self._generator = keras.random.SeedGenerator(seed)
-
-    @classmethod
-    def from_augment(cls, config: AugmentConfig, seed: int, time_mask_factor: float = 1.0) -> SpecAugment:
-        """Return the layer of a configuration, with a multiple of its time masks."""
-        return cls(
-            frequency_warp=config.frequency_warp,
-            frequency_masks=config.frequency_masks,
-            frequency_mask_bands=config.frequency_mask_bands,
-            time_masks=round(time_mask_factor * config.time_masks),
-            time_mask_frames=config.time_mask_frames,
-            time_mask_share=config.time_mask_share,
-            seed=seed,
-            name="spec_augment",
-        )
 
     def call(self, features: Tensor, num_frames: Tensor, training: bool = False) -> Tensor:
         """Change features (B, T, F) in training; return them as they are outside it."""
@@ -64,16 +55,16 @@ class SpecAugment(keras.layers.Layer):
             return features
         num_bands = features.shape[-1]
         every_clip = ops.ones_like(num_frames)
-        if self.frequency_warp:
+        if self.settings.frequency_warp:
             features = self._warp(features, num_bands)
-        if self.frequency_masks:
-            widest = ops.cast(every_clip * self.frequency_mask_bands, "float32")
-            keep = self._keep(self.frequency_masks, widest, every_clip * num_bands, num_bands)
+        if self.settings.frequency_masks:
+            widest = ops.cast(every_clip * self.settings.frequency_mask_bands, "float32")
+            keep = self._keep(self.settings.frequency_masks, widest, every_clip * num_bands, num_bands)
             features = features * keep[:, None, :]
-        if self.time_masks:
-            share = self.time_mask_share * ops.cast(num_frames, "float32")
-            widest = ops.minimum(float(self.time_mask_frames), share)
-            keep = self._keep(self.time_masks, widest, num_frames, ops.shape(features)[1])
+        if self.settings.time_masks:
+            share = self.settings.time_mask_share * ops.cast(num_frames, "float32")
+            widest = ops.minimum(float(self.settings.time_mask_frames), share)
+            keep = self._keep(self.settings.time_masks, widest, num_frames, ops.shape(features)[1])
             features = features * keep[:, :, None]
         return features
 
@@ -82,7 +73,9 @@ class SpecAugment(keras.layers.Layer):
         shape = (ops.shape(features)[0], 1, 1)
         draw = keras.random.uniform(shape, -1.0, 1.0, seed=self._generator)
         bands = np.arange(num_bands, dtype=np.float32)
-        indices = ops.minimum(bands * (1.0 + self.frequency_warp * draw), float(num_bands - 1))  # (B, 1, F)
+        indices = ops.minimum(
+            bands * (1.0 + self.settings.frequency_warp * draw), float(num_bands - 1)
+        )  # (B, 1, F)
         weights = ops.relu(1.0 - ops.abs(bands[:, None] - indices))  # (B, F from, F to)
         return ops.matmul(features, weights)
 
@@ -98,13 +91,11 @@ class SpecAugment(keras.layers.Layer):
 
     @override
     def get_config(self) -> dict[str, Any]:
-        return {
-            **super().get_config(),
-            "frequency_warp": self.frequency_warp,
-            "frequency_masks": self.frequency_masks,
-            "frequency_mask_bands": self.frequency_mask_bands,
-            "time_masks": self.time_masks,
-            "time_mask_frames": self.time_mask_frames,
-            "time_mask_share": self.time_mask_share,
-            "seed": self.seed,
-        }
+        settings = {name: getattr(self.settings, name) for name in SETTINGS}
+        return {**super().get_config(), **settings, "seed": self.seed}
+
+    @classmethod
+    @override
+    def from_config(cls, config: dict[str, Any]) -> SpecAugment:
+        others = {name: value for name, value in config.items() if name not in SETTINGS}
+        return cls(AugmentConfig(**{name: config[name] for name in SETTINGS}), **others)

@@ -8,6 +8,8 @@ from __future__ import annotations
 import functools
 import io
 import json
+import os
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -22,7 +24,7 @@ from asr.server.requests.received_audio import pcm_waveform, received_waveform, 
 from asr.server.requests.request_errors import RefusalError, invalid, too_large
 from asr.server.service import RecognitionService
 from asr.transcription.decoder import Decoder
-from asr.transcription.transcript import Segment
+from asr.transcription.transcript import Segment, Token, Word
 
 MODES = ("offline", "online", "2pass")
 SETTINGS = {"mode", "wav_name", "audio_fs", "wav_format", "hotwords", "itn"}
@@ -143,16 +145,13 @@ async def _whole(
 
 
 def _waveform(data: bytes, session: _Session, max_audio_s: float) -> Waveform:
-    if data and (session.wav_format != "pcm" or _is_file(data)):
+    # some clients say `pcm` of a whole file
+    is_file = session.wav_format != "pcm" or data.startswith(CONTAINERS)
+    if data and (is_file or media_kind(io.BytesIO(data)) not in LIKE_SAMPLES):
         return received_waveform(data, max_audio_s)
     samples = pcm_waveform(data)
     refuse_too_long(len(samples) / session.rate_hz, max_audio_s)
     return resample(samples, session.rate_hz)
-
-
-def _is_file(data: bytes) -> bool:
-    """Return whether what is called plain samples is a file."""
-    return data.startswith(CONTAINERS) or media_kind(io.BytesIO(data)) not in LIKE_SAMPLES
 
 
 async def _live(service: RecognitionService, client: ClientSocket, session: _Session, first: bytes) -> None:
@@ -179,7 +178,7 @@ async def _live(service: RecognitionService, client: ClientSocket, session: _Ses
 
 async def _send_increment(client: ClientSocket, session: _Session, text: str) -> None:
     """Send what two transcripts in succession agree on, since what was sent cannot be taken back."""
-    agreed = len(_common_prefix(text, session.before))
+    agreed = len(os.path.commonprefix([text, session.before]))  # noqa: RUF071 (of characters)
     session.before = text
     if agreed > len(session.sent) and text.startswith(session.sent):
         await client.send(_message(session, text[len(session.sent) : agreed], is_final=False))
@@ -209,39 +208,16 @@ def _message(session: _Session, text: str, *, is_final: bool, ended: bool = Fals
 
 def _timed(segments: tuple[Segment, ...]) -> dict[str, Any]:
     """Return the times of tokens in milliseconds, as text, and those of segments."""
-    spans = [_spans_ms(segment) for segment in segments]
-    times = json.dumps([span for part in spans for span in part], separators=(",", ":"))
-    sentences = [
-        {
-            "text_seg": _spaced(segment),
-            "punc": "",
-            "start": part[0][0],
-            "end": part[-1][1],
-            "ts_list": part,
-        }
-        for segment, part in zip(segments, spans, strict=True)
-    ]
-    return {"timestamp": times, "stamp_sents": sentences}
-
-
-def _spans_ms(segment: Segment) -> list[list[int]]:
-    """Return the begin and end of each unit of `_spaced`."""
-    spaced = _has_spaces(segment)
-    units = segment.words if spaced else [token for word in segment.words for token in word.tokens]
-    return [[round(1000 * unit.start_s), round(1000 * unit.end_s)] for unit in units]
-
-
-def _spaced(segment: Segment) -> str:
-    """Return the text of a segment with a space between its units: characters where it has no spaces."""
-    texts = [word.text for word in segment.words]
-    return " ".join(texts if _has_spaces(segment) else segment.text)
-
-
-def _has_spaces(segment: Segment) -> bool:
-    return any(word.gap for word in segment.words)
-
-
-def _common_prefix(text: str, other: str) -> str:
-    size = min(len(text), len(other))
-    differing = (index for index in range(size) if text[index] != other[index])
-    return text[: next(differing, size)]
+    sentences: list[dict[str, Any]] = []
+    for segment in segments:
+        if any(word.gap for word in segment.words):
+            units: Sequence[Word | Token] = segment.words
+            spaced = " ".join(word.text for word in segment.words)
+        else:  # characters
+            units = [token for word in segment.words for token in word.tokens]
+            spaced = " ".join(segment.text)
+        spans = [[round(1000 * unit.start_s), round(1000 * unit.end_s)] for unit in units]
+        times = {"start": spans[0][0], "end": spans[-1][1], "ts_list": spans}
+        sentences.append({"text_seg": spaced, "punc": "", **times})
+    timestamp = [span for sentence in sentences for span in sentence["ts_list"]]
+    return {"timestamp": json.dumps(timestamp, separators=(",", ":")), "stamp_sents": sentences}

@@ -25,6 +25,7 @@ from asr.transcription.transcript import Segment, Transcript
 
 FORMATS = ("json", "text", "srt", "vtt", "verbose_json")
 GRANULARITIES = ("word", "segment")
+Answer = Callable[[RecognitionService, Transcript], Response]
 ERROR_TYPES = {
     401: "authentication_error",
     403: "permission_error",
@@ -86,7 +87,7 @@ def file_of(form: Form) -> bytes:
     return form.files["file"]
 
 
-def _answer_of(form: Form) -> Callable[[RecognitionService, Transcript], Response]:
+def _answer_of(form: Form) -> Answer:
     """Return the function that writes the answer that a form asks for.
 
     Raises:
@@ -104,23 +105,13 @@ def _answer_of(form: Form) -> Callable[[RecognitionService, Transcript], Respons
         raise invalid(reason, "timestamp_granularities[]")
     if name == "verbose_json":
         return functools.partial(_verbose, granularities or ["segment"], form.one("language"))
-    return {"json": _json, "text": _text, "srt": _srt, "vtt": _vtt}[name]
-
-
-def _json(service: RecognitionService, transcript: Transcript) -> Response:
-    return JSONResponse({"text": transcript.text, "usage": _usage(transcript)})
-
-
-def _text(service: RecognitionService, transcript: Transcript) -> Response:
-    return PlainTextResponse(transcript.text + "\n")
-
-
-def _srt(service: RecognitionService, transcript: Transcript) -> Response:
-    return PlainTextResponse(format_transcript(transcript, "srt"))
-
-
-def _vtt(service: RecognitionService, transcript: Transcript) -> Response:
-    return Response(format_transcript(transcript, "vtt"), media_type="text/vtt")
+    answers: dict[str, Answer] = {
+        "json": lambda _, transcript: JSONResponse({"text": transcript.text, "usage": _usage(transcript)}),
+        "text": lambda _, transcript: PlainTextResponse(transcript.text + "\n"),
+        "srt": lambda _, transcript: PlainTextResponse(format_transcript(transcript, "srt")),
+        "vtt": lambda _, transcript: Response(format_transcript(transcript, "vtt"), media_type="text/vtt"),
+    }
+    return answers[name]
 
 
 def _verbose(

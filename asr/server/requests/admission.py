@@ -13,8 +13,6 @@ from collections.abc import Iterator
 from asr.server.requests.limits import Limits
 from asr.server.requests.request_errors import queue_full, unavailable
 
-RETRY_AFTER_S = 2
-
 
 class Ticket:
     """The memory that one request has reserved.
@@ -102,9 +100,7 @@ class Admission:
         queued = self.num_requests - self.num_arriving
         if queued > most:
             admitted = self._limits.max_queue
-            raise queue_full(
-                f"{admitted} requests are in progress, as many as are admitted; retry later", RETRY_AFTER_S
-            )
+            raise queue_full(f"{admitted} requests are in progress, as many as are admitted")
 
     def reserve(self, ticket: Ticket, num_bytes: int) -> None:
         """Count memory of a ticket; see `Ticket.reserve`."""
@@ -112,8 +108,6 @@ class Admission:
             if not ticket.is_open:
                 return
             if self.num_bytes + num_bytes > self._limits.max_pending_bytes:
-                raise queue_full(
-                    "the requests in progress hold as much audio as is admitted; retry later", RETRY_AFTER_S
-                )
+                raise queue_full("the requests in progress hold as much audio as is admitted")
             self.num_bytes += num_bytes
             ticket.num_bytes += num_bytes

@@ -44,9 +44,9 @@ def too_large(message: str, param: str | None = None) -> RefusalError:
     return RefusalError(413, "too_large", message, param=param)
 
 
-def queue_full(message: str, retry_after_s: int) -> RefusalError:
+def queue_full(message: str) -> RefusalError:
     """Return the refusal of a request while too many others are in progress."""
-    return RefusalError(429, "queue_full", message, retry_after_s=retry_after_s)
+    return RefusalError(429, "queue_full", f"{message}; retry later", retry_after_s=2)
 
 
 def unavailable(code: str, message: str) -> RefusalError:

@@ -38,12 +38,10 @@ class SkippedBatch:
 
     def describe(self) -> str:
         """Return a description of what happened, without the names of the utterances."""
-        return f"epoch {self.epoch}: {self._cause()} at a learning rate of {self.learning_rate:.3g}"
-
-    def _cause(self) -> str:
-        if not math.isfinite(self.loss):
-            return f"the loss is {self.loss}"
-        return f"the loss is {self.loss:.2f}, but the norm of its gradients is {self.gradient_norm}"
+        cause = f"the loss is {self.loss}"
+        if math.isfinite(self.loss):
+            cause = f"the loss is {self.loss:.2f}, but the norm of its gradients is {self.gradient_norm}"
+        return f"epoch {self.epoch}: {cause} at a learning rate of {self.learning_rate:.3g}"
 
 
 def is_reported(num_skipped: int) -> bool:

@@ -138,7 +138,8 @@ class Stream:
                 self._num_frames += len(part)
                 if pause_follows:
                     segments += self._end_segment()
-            if self._segment_s > (LONG_S if self._logits.ends_in_blank else 2 * LONG_S):
+            segment_s = (self._num_frames - self._first_frame) * self._frame_s
+            if segment_s > (LONG_S if self._logits.ends_in_blank else 2 * LONG_S):
                 segments += self._end_segment()
         return segments
 
@@ -154,10 +155,6 @@ class Stream:
             self._last_token_frame = number
         if begin < len(log_probs):
             yield log_probs[begin:], False
-
-    @property
-    def _segment_s(self) -> float:
-        return (self._num_frames - self._first_frame) * self._frame_s
 
     def _is_over(self, ahead: LogProbs) -> bool:
         """Return whether a pause follows the last token."""

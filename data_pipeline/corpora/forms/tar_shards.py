@@ -159,7 +159,11 @@ def _clip(key: str, audio: Member, transcripts: Sequence[Member]) -> Found:
 def _named(found: Iterable[tuple[Path, Found]]) -> Iterator[Recording | LeftOut]:
     """Yield recordings with ids of their own; of two with one name in one shard, the second is left out."""
     clips = [(path, usable_entry(clip) if isinstance(clip, ListedClip) else clip) for path, clip in found]
-    labels = _labels({path for path, _ in clips})
+    names = {path: number_of(path) for path, _ in clips}
+    counts = Counter(names.values())
+    labels = {
+        path: name if counts[name] == 1 else f"{path.parent.name}-{name}" for path, name in names.items()
+    }
     shards: dict[str, set[Path]] = {}
     for path, clip in clips:
         if isinstance(clip, ListedClip):
@@ -176,13 +180,6 @@ def _named(found: Iterable[tuple[Path, Found]]) -> Iterator[Recording | LeftOut]
         else:
             text, times = clip.text.strip(), (clip.begin_s, clip.end_s)
             yield Recording(name, clip.audio, text, clip.speaker, clip.tokens, *times)
-
-
-def _labels(paths: Iterable[Path]) -> dict[Path, str]:
-    """Return the shards' names without suffixes, after those of their folders where several are the same."""
-    names = {path: number_of(path) for path in paths}
-    counts = Counter(names.values())
-    return {path: name if counts[name] == 1 else f"{path.parent.name}-{name}" for path, name in names.items()}
 
 
 CORPUS = Corpus(

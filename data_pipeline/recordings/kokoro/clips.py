@@ -11,7 +11,7 @@ from pathlib import Path
 from queue import SimpleQueue
 from typing import Literal, TypeAlias
 
-from asr.audio.recording import SAMPLE_RATE_HZ, Waveform, audio_header, encoded
+from asr.audio.recording import SAMPLE_RATE_HZ, audio_header, encoded
 from asr.base.errors import UserError
 from asr.base.system.child_process import ChildEndedError, ChildProcess, Inbox
 from asr.base.system.files import whole_file
@@ -133,11 +133,6 @@ def _serve(requests: Iterator[Clip], model: Path, container: Container) -> Itera
             continue
         if os.getppid() != parent:
             return  # it was killed, and another command may be making this clip by now
-        _write(clip.path, waveform, container)
+        with whole_file(clip.path, "recording") as file:
+            file.write(encoded(waveform, SAMPLE_RATE_HZ, *ENCODINGS[container]))
         yield len(waveform) / SAMPLE_RATE_HZ
-
-
-def _write(path: Path, waveform: Waveform, container: Container) -> None:
-    content = encoded(waveform, SAMPLE_RATE_HZ, *ENCODINGS[container])
-    with whole_file(path, "recording") as file:
-        file.write(content)

@@ -4,7 +4,7 @@ import pytest
 import python_speech_features
 
 from asr.audio.recording import read_audio
-from asr.base.config import FeatureConfig
+from asr.base.config import AugmentConfig, FeatureConfig
 from asr.base.registry import FEATURE_KINDS
 from asr.model.features import make_features
 from asr.model.features.fbank import Fbank
@@ -135,7 +135,7 @@ def test_num_frames_agrees_with_the_features(layer, num_samples):
     assert len(alone(layer, np.ones(num_samples, np.int16))) == layer.num_frames(num_samples)
 
 
-def spec_augment(**changes):
+def spec_augment(seed=3, **changes):
     settings = {
         "frequency_warp": 0.0,
         "frequency_masks": 1,
@@ -143,9 +143,8 @@ def spec_augment(**changes):
         "time_masks": 1,
         "time_mask_frames": 30,
         "time_mask_share": 0.5,
-        "seed": 3,
     }
-    return SpecAugment(**{**settings, **changes})
+    return SpecAugment(AugmentConfig(**{**settings, **changes}), seed)
 
 
 def masked(layer, num_clips=64, num_frames=100):

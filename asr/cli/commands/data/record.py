@@ -229,19 +229,17 @@ def _next_commands(out: Path, units: Unit, run: str | None, splits: Collection[s
         begin = str(USUAL_RUN)
     settings = [f"train.init_from={begin}"] if begin else []
     settings += ["data.corpus=", *(f"data.{split}={path}" for split, path in manifests.items())]
+    # a run may have the name already: the run to begin from is often named after the same corpus
+    name = out.resolve().name
+    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
+    free_name = next(name for name in names if not (RUNS / name).exists())
     commands = {
         "doctor": ["doctor", *manifests.values()],
         "inspect": ["inspect", *manifests.values()],
-        "train": ["train", "demo", "--name", _free_name(out.resolve().name), "--set", *settings],
+        "train": ["train", "demo", "--name", free_name, "--set", *settings],
     }
     asr = shlex.split(asr_command())
     return {name: shlex.join([*asr, *command]) for name, command in commands.items()}
-
-
-def _free_name(name: str) -> str:
-    """Return a name that no run has: the run to begin from is often named after the same corpus."""
-    names = itertools.chain([name], (f"{name}-{number}" for number in itertools.count(2)))
-    return next(name for name in names if not (RUNS / name).exists())
 
 
 def _show(arguments: argparse.Namespace, links: Mapping[str, str]) -> None:

@@ -32,7 +32,9 @@ def compare_command(arguments: argparse.Namespace) -> int:
     from asr.runs.comparison import differing, read_runs, results_of, settings_of
 
     runs = read_runs(arguments.runs)
-    path = arguments.html or _default_path(runs)
+    first, names = runs[0].directory, [run.directory.resolve().name for run in runs]
+    folder = (first if first.name else first.resolve()).parent
+    path = arguments.html or folder / f"compare-{'-'.join(names)}.html"
     # a typing error must not overwrite a run's metrics or its report
     if path.suffix != ".html" or path.resolve().parent in {run.directory.resolve() for run in runs}:
         raise UserError(
@@ -48,12 +50,6 @@ def compare_command(arguments: argparse.Namespace) -> int:
     write_compare_page(path, runs)
     print(f"\nPage: {path}")
     return 0
-
-
-def _default_path(runs: Sequence[ComparedRun]) -> Path:
-    names = "-".join(run.directory.resolve().name for run in runs)
-    first = runs[0].directory
-    return (first if first.name else first.resolve()).parent / f"compare-{names}.html"
 
 
 def _print_rows(title: str, runs: Sequence[ComparedRun], rows: Rows) -> None:

@@ -43,14 +43,11 @@ class LiteRtRuntime(Runtime):
                 self._signatures = {name: interpreter.get_signature_runner(name) for name in names}
         except (ValueError, RuntimeError) as error:
             raise UserError(f"{path}: LiteRT cannot load it ({error})") from None
-        sizes = {name: self._size(name) for name in names}
-        (self._any_length,) = (name for name, size in sizes.items() if size is None)
-        self._fixed = sorted((size, name) for name, size in sizes.items() if size is not None)
-
-    def _size(self, name: str) -> int | None:
-        """Return the samples that a signature takes; None for any number."""
-        size = int(self._signatures[name].get_input_details()["audio"]["shape_signature"][1])
-        return None if size == -1 else size
+        inputs = {name: runner.get_input_details() for name, runner in self._signatures.items()}
+        # the samples that each signature takes, -1 for any number
+        sizes = {name: int(of["audio"]["shape_signature"][1]) for name, of in inputs.items()}
+        (self._any_length,) = (name for name, size in sizes.items() if size == -1)
+        self._fixed = sorted((size, name) for name, size in sizes.items() if size != -1)
 
     @override
     def run(self, waveforms: Sequence[Waveform]) -> list[Outputs]:

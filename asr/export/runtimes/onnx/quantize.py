@@ -29,12 +29,10 @@ def save_model(model: onnx.ModelProto, path: Path, settings: Settings) -> None:
     onnx.save(with_int8_weights(model) if settings.quantize == "int8" else model, path)
 
 
-def with_int8_weights(model: onnx.ModelProto, within: str = "network/") -> onnx.ModelProto:
+def with_int8_weights(model: onnx.ModelProto) -> onnx.ModelProto:
     """Return a graph whose kernels are int8 with a scale for each output, multiplied when it runs.
 
-    Args:
-        model: the graph.
-        within: how the names of the kernels begin that are stored so.
+    Kernels outside the network, which compute features, stay float32.
     """
     quantized = onnx.ModelProto()
     quantized.CopyFrom(model)
@@ -44,7 +42,7 @@ def with_int8_weights(model: onnx.ModelProto, within: str = "network/") -> onnx.
     for constant in graph.initializer:
         values = numpy_helper.to_array(constant)
         name, axis = constant.name, OUTPUT_AXIS.get(operators[constant.name])
-        if axis is None or values.size < SMALLEST or not name.startswith(within):
+        if axis is None or values.size < SMALLEST or not name.startswith("network/"):
             constants.append(constant)
             continue
         axis %= values.ndim

@@ -7,7 +7,6 @@ is left out here was chosen by measuring.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -73,17 +72,16 @@ class Words(NamedTuple):
     end: int
 
 
-def choose_words(tokens: Collection[str], model: Path = GENERAL_MODEL) -> Words:
+def choose_words(tokens: Collection[str]) -> Words:
     """Return the words that a recognizer with these tokens can recognize, without those that matter least.
 
     Args:
         tokens: toned syllables; each is at least one word.
-        model: packed by `asr.language.hanzi.packed.pack`.
 
     Raises:
         UserError: the model cannot be read.
     """
-    words, ngrams, dictionary = read_packed(model)
+    words, ngrams, dictionary = read_packed(GENERAL_MODEL)
     begin, end = words.index(SENTENCE_BEGIN), words.index(SENTENCE_END)
     costs = -LN10 * ngrams[0].log10_probs.astype(np.float64)
     spoken = sorted(_spoken(dictionary, tokens), key=lambda word: costs[word.word] + word.cost)
