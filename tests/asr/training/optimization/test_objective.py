@@ -102,9 +102,9 @@ def test_training_makes_two_views_of_each_clip_and_decoding_one():
 
 
 def test_views_have_more_time_masks_than_single_clips():
-    assert make_acoustic_model(CONFIG, VOCABULARY, for_training=True).spec_augment.time_masks == 5
+    assert make_acoustic_model(CONFIG, VOCABULARY, for_training=True).spec_augment.settings.time_masks == 5
     single = dataclasses.replace(CONFIG, train=TrainConfig())
-    assert make_acoustic_model(single, VOCABULARY, for_training=True).spec_augment.time_masks == 2
+    assert make_acoustic_model(single, VOCABULARY, for_training=True).spec_augment.settings.time_masks == 2
 
 
 def test_without_consistency_the_objective_is_the_mean_ctc_loss():
