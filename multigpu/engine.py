@@ -125,6 +125,10 @@ class Engine(ABC):
         """Wait until every worker has called this method."""
         return
 
+    def value_of_chief(self, value: float) -> float:
+        """Return the chief's value; every worker must call this method."""
+        return value
+
 
 def compiled_step(step: Step, signature: Sequence[tf.TensorSpec]) -> Step:
     """Return a step compiled for batches of a signature, with the number of rows before them."""

@@ -201,8 +201,13 @@ class MultiWorkerEngine(MirroredEngine):
 
     @override
     def wait_for_all(self) -> None:
-        barrier = tf.function(lambda: tf.distribute.get_replica_context().all_reduce("SUM", tf.ones(())))
-        float(self.strategy.experimental_local_results(self.strategy.run(barrier))[0])
+        self.value_of_chief(0.0)
+
+    @override
+    def value_of_chief(self, value: float) -> float:
+        share = tf.constant(value / len(self.devices) if self.is_chief else 0.0, tf.float64)
+        added = tf.function(lambda: tf.distribute.get_replica_context().all_reduce("SUM", share))
+        return float(self.strategy.experimental_local_results(self.strategy.run(added))[0])
 
 
 def make_engine(name: str, devices: Sequence[str], num_stages: int = 0) -> Engine:

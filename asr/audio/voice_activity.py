@@ -238,10 +238,7 @@ class Cutter:
             if last + 1 - first > self._max_frames:
                 yield self._overlapping_piece(first)
             elif follows is not None or finished or len(self._speech) - last > self._pauses.shortest:
-                ends_here = (
-                    follows is None and finished and len(self._speech) - 1 - last <= self._pauses.shortest
-                )
-                end = len(self._speech) if ends_here else last + 1 + self._pauses.margin
+                end = self._last_end(last, finished) if follows is None else last + 1 + self._pauses.margin
                 yield self._piece(first, min(end * FRAME_SAMPLES, len(self._held)))
                 self._drop(min(end, len(self._speech)))
             else:
@@ -257,6 +254,11 @@ class Cutter:
         if self._overlap or (self._begin == 0 and first_spoken <= self._pauses.shortest):
             return 0
         return max(0, first_spoken - self._pauses.margin)
+
+    def _last_end(self, last: int, finished: bool) -> int:
+        """Return the end frame of a piece that is followed by a pause."""
+        at_end = finished and len(self._speech) - 1 - last <= self._pauses.shortest
+        return len(self._speech) if at_end else last + 1 + self._pauses.margin
 
     def _overlapping_piece(self, first: int) -> Piece:
         """Return a piece of the maximum length; keep the samples that the next one shares with it."""

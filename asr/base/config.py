@@ -265,7 +265,8 @@ class TrainConfig:
     # adamw, adam, sgd (with Nesterov momentum of 0.9), lion or adafactor.
     optimizer: Literal["adamw", "adam", "sgd", "lion", "adafactor"] = "adamw"
     # Peak learning rate, reached at the end of the warm-up; 0 for the network's own: 1e-3 of a Conformer and
-    # 3e-3 of the others; with `init_from` a tenth of it, or a third where most of dev is wrong at first.
+    # 3e-3 of the others; with `init_from` a tenth of it, or a third where 70 % of dev or more is wrong
+    # before training.
     learning_rate: Annotated[float, Range(0.0, 1e9)] = 2e-3
     # Length of the warm-up, as a share of all steps.
     warmup_share: Share = 0.1

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import logging
+import math
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -19,7 +20,7 @@ from asr.base.config import Config
 from asr.base.errors import UserError
 from asr.base.system.interrupt import StopRequest, stop_signals
 from asr.base.system.storage.address import Address, path_of, refuse_address
-from asr.base.text.wording import percent
+from asr.base.text.wording import counted, percent
 from asr.model.devices import ONE_DEVICE, Devices, ModelDevices, device_errors_as_user_errors
 from asr.runs.origin import read_origin
 from asr.runs.resume_command import resume_command
@@ -404,8 +405,17 @@ def _with_start(setup: TrainingSetup, engine: Engine, stop: StopRequest) -> Trai
     from asr.training.fine_tuning import recipe_line, with_tuning_rate
     from asr.training.trainer import make_evaluator
 
+    if engine.is_chief:
+        num_dev = counted(len(setup.dev_data.utterances), "utterance")
+        logger.info("evaluating these weights on %s of dev", num_dev)
     evaluator = make_evaluator(engine, setup)
-    error = evaluator.evaluate(setup.dev_data, stop).edits.rate
+    evaluation = evaluator.evaluate(setup.dev_data, stop)
+    if not math.isfinite(evaluation.loss):
+        raise UserError(
+            f"train.init_from={setup.config.train.init_from}: with these weights the dev loss is "
+            f"{evaluation.loss}; they have diverged or are damaged; start from another run"
+        )
+    error = engine.value_of_chief(evaluation.edits.rate)  # on another card, another syllable may be wrong
     config = with_tuning_rate(setup.config, error)
     if engine.is_chief:
         logger.info("before training, %s of dev is wrong; no epoch with more is chosen", percent(error))

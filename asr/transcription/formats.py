@@ -191,8 +191,7 @@ def subtitle_lines(words: Sequence[Word]) -> Iterator[list[Word]]:
 def _continues_line(line: Sequence[Word], word: Word) -> bool:
     last, label = line[-1], _joined(line).label
     written = last.text + last.gap
-    bare = _without_punctuation(written)
-    after = set(written.rpartition(bare)[2] if bare else written)  # 《好， -> ，
+    after = set(_punctuation_after(written))
     if word.start_s - last.end_s >= PAUSE_S or after & set(SENTENCE_ENDS):
         return False
     if after & set(PHRASE_ENDS) and display_width(label) >= PHRASE_COLUMNS:
@@ -230,6 +229,11 @@ def _without_punctuation(text: str) -> str:
     while end > start and _is_silent(text[end - 1]):
         end -= 1
     return text[start:end]
+
+
+def _punctuation_after(text: str) -> str:
+    """Return the punctuation and space at the end of a text: `《好，` -> `，`."""
+    return text.rpartition(_without_punctuation(text))[2] if _without_punctuation(text) else text
 
 
 def _is_silent(char: str) -> bool:

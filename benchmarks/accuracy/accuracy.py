@@ -134,6 +134,8 @@ def require_same(run: Run, wanted: Config) -> None:
     """Leave the program if a run was trained with another configuration than is measured now."""
     kept = run.config()
     kept = replace(kept, data=wanted.data, train=replace(kept.train, runs_dir=wanted.train.runs_dir))
+    if not wanted.train.learning_rate:  # chosen when the run to start from was evaluated
+        wanted = replace(wanted, train=replace(wanted.train, learning_rate=kept.train.learning_rate))
     if kept != wanted:
         raise SystemExit(f"{run.directory}: trained with other settings; give another folder with --out")
 

@@ -4,13 +4,13 @@ import json
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 from helpers import ROOT
+from helpers.processes import free_ports
 from helpers.small_conformer import use_small_conformer
 
 from asr.base.config import dump_config, load_config
@@ -182,16 +182,6 @@ def start_workers(config, name, *options):
             )
         )
     return processes
-
-
-def free_ports(number):
-    sockets = [socket.socket() for _ in range(number)]
-    for each in sockets:
-        each.bind(("localhost", 0))
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 METHODS = [

@@ -1,5 +1,6 @@
 """Start programs that end at a certain point, and watch the processes that they start."""
 
+import socket
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -31,3 +32,14 @@ def wait_until_ended(pids: Sequence[int]) -> None:
     while any(Path(f"/proc/{pid}").exists() for pid in pids):
         assert time.monotonic() < deadline, "a process has not ended"
         time.sleep(0.05)
+
+
+def free_ports(number: int) -> list[int]:
+    """Return ports on which no process listens now."""
+    sockets = [socket.socket() for _ in range(number)]
+    for each in sockets:
+        each.bind(("localhost", 0))
+    ports = [each.getsockname()[1] for each in sockets]
+    for each in sockets:
+        each.close()
+    return ports

@@ -1,10 +1,14 @@
+import json
 import os
+import subprocess
+import sys
 import time
 
 import keras
 import numpy as np
 import pytest
 import tensorflow as tf
+from helpers.processes import free_ports
 
 from multigpu.devices import available_devices, share_cpu
 from multigpu.engines import make_engine
@@ -364,3 +368,28 @@ def test_unavailable_engine_is_an_error(name, devices, words, monkeypatch):
         monkeypatch.delitem(os.environ, variable, raising=False)
     with pytest.raises(DeviceError, match=words):
         make_engine(name, devices)
+
+
+VALUES = """
+import os
+from multigpu.cluster import ProcessGroup
+from multigpu.engines import make_engine
+
+engine = make_engine("multi-worker", [])
+print(engine.worker, engine.value_of_chief(0.1 + engine.worker))
+"""
+
+
+def test_every_worker_gets_the_value_of_the_chief():
+    cluster = {"worker": [f"localhost:{port}" for port in free_ports(2)]}
+    workers = []
+    for index in range(2):
+        settings = json.dumps({"cluster": cluster, "task": {"type": "worker", "index": index}})
+        environment = {**os.environ, "TF_CONFIG": settings}
+        command = [sys.executable, "-c", VALUES]
+        workers.append(subprocess.Popen(command, env=environment, stdout=subprocess.PIPE, text=True))
+    assert [worker.communicate(timeout=300)[0].split() for worker in workers] == [["0", "0.1"], ["1", "0.1"]]
+
+
+def test_alone_the_value_of_the_chief_is_ones_own():
+    assert make_engine("single", ["/CPU:0"]).value_of_chief(0.3) == 0.3

@@ -19,12 +19,15 @@ def rare_characters() -> Mapping[str, str]:
 
     best: dict[str, tuple[int, int, int]] = {}
     for code_point, readings in pinyin_dict.pinyin_dict.items():
-        encoded = chr(code_point).encode("gb2312", errors="ignore")
-        # 0 for characters in daily use, 1 for the others of GB 2312, 2 for the rest
-        level = 2 if not encoded else 0 if encoded[0] in COMMON_ROWS else 1
         for index, reading in enumerate(readings.split(",")):
-            usual = (index, level, code_point)
+            usual = (index, _level(chr(code_point)), code_point)
             syllable = spelled(reading)
             for key in (syllable, syllable.rstrip(TONES)):
                 best[key] = min(usual, best.get(key, usual))
     return {syllable: chr(code_point) for syllable, (_, _, code_point) in best.items()}
+
+
+def _level(char: str) -> int:
+    """Return 0 for characters in daily use, 1 for the others of GB 2312, 2 for the rest."""
+    encoded = char.encode("gb2312", errors="ignore")
+    return 2 if not encoded else 0 if encoded[0] in COMMON_ROWS else 1

@@ -8,7 +8,6 @@ from __future__ import annotations
 import functools
 import io
 import json
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -178,7 +177,7 @@ async def _live(service: RecognitionService, client: ClientSocket, session: _Ses
 
 async def _send_increment(client: ClientSocket, session: _Session, text: str) -> None:
     """Send what two transcripts in succession agree on, since what was sent cannot be taken back."""
-    agreed = len(os.path.commonprefix([text, session.before]))  # noqa: RUF071 (of characters)
+    agreed = len(_common_prefix(text, session.before))
     session.before = text
     if agreed > len(session.sent) and text.startswith(session.sent):
         await client.send(_message(session, text[len(session.sent) : agreed], is_final=False))
@@ -221,3 +220,9 @@ def _timed(segments: tuple[Segment, ...]) -> dict[str, Any]:
         sentences.append({"text_seg": spaced, "punc": "", **times})
     timestamp = [span for sentence in sentences for span in sentence["ts_list"]]
     return {"timestamp": json.dumps(timestamp, separators=(",", ":")), "stamp_sents": sentences}
+
+
+def _common_prefix(text: str, other: str) -> str:
+    size = min(len(text), len(other))
+    differing = (index for index in range(size) if text[index] != other[index])
+    return text[: next(differing, size)]

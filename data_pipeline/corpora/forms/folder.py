@@ -18,7 +18,7 @@ from __future__ import annotations
 import dataclasses
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -255,10 +255,7 @@ def _by_split(entries: Sequence[Entry]) -> dict[str, list[Recording]]:
     """Return recordings by split, each with an id and, if folders say who speaks, a speaker."""
     keys = list(dict.fromkeys(entry.key for entry in entries))
     # the folders of files elsewhere say nothing, nor do folders where a table gives the split
-    below = {entry.key for entry in entries if not entry.split and is_below(entry.key)}
-    split_of_key = {key: split_of(key.split("/")[0]) if "/" in key else None for key in below}
-    has_names = all(split_of_key.values())  # of splits, each top folder
-    split_by_key = {key: split if split and has_names else "all" for key, split in split_of_key.items()}
+    split_by_key = _splits({entry.key for entry in entries if not entry.split and is_below(entry.key)})
     speakers = _speakers(keys, has_splits=any(split != "all" for split in split_by_key.values()))
     id_counts = Counter(entry.recording.id for entry in entries)  # 1.wav of two tables in their folders
     taken = set(id_counts)
@@ -274,6 +271,12 @@ def _by_split(entries: Sequence[Entry]) -> dict[str, list[Recording]]:
         named = dataclasses.replace(recording, id=name, speaker=speaker)
         splits.setdefault(split or split_by_key.get(key, "all"), []).append(named)
     return splits
+
+
+def _splits(keys: Iterable[str]) -> dict[str, str]:
+    """Return the split named by each clip's top folder; "all" for every clip if any top folder names none."""
+    named = {key: split_of(key.split("/")[0]) if "/" in key else None for key in keys}
+    return {key: split if split and all(named.values()) else "all" for key, split in named.items()}
 
 
 def _speakers(keys: list[str], has_splits: bool) -> dict[str, str]:

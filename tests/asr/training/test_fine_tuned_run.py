@@ -2,11 +2,12 @@
 
 import shutil
 
+import numpy as np
 import pytest
 
 from asr import evaluate, load_config, resume, train
 from asr.base.errors import UserError
-from asr.runs.checkpoint import read_checkpoint
+from asr.runs.checkpoint import read_checkpoint, write_checkpoint
 from asr.runs.listing import summarize
 from asr.runs.run import Run
 
@@ -33,7 +34,9 @@ def tuned_from(parent, clip_config, name, *settings):
 
 @pytest.fixture(scope="module")
 def tuned(parent, clip_config):
-    return tuned_from(parent, clip_config, "tuned")
+    return tuned_from(
+        parent, clip_config, "tuned", "train.learning_rate=0"
+    )  # chosen by what the parent knows
 
 
 def dev_error_of(run):
@@ -108,6 +111,23 @@ def test_the_learning_rate_suits_what_the_other_run_knows(
     assert run.config().train.learning_rate == rate  # a resumed run has it, too
     assert run.metrics()[0].learning_rate == pytest.approx(rate)
     assert f"train.learning_rate={rate:g}" in caplog.text.partition("; yours: ")[0]
+
+
+def test_weights_that_have_diverged_are_refused_before_the_run_exists(parent, clip_config, tmp_path):
+    spoiled = Run(shutil.copytree(parent.directory, tmp_path / "spoiled"))
+    checkpoint = spoiled.chosen_checkpoint()
+    state = read_checkpoint(checkpoint)
+    write_checkpoint(
+        checkpoint,
+        {
+            path: np.full_like(array, np.nan) if array.dtype == np.float32 else array
+            for path, array in state.arrays.items()
+        },
+        state.progress,
+    )
+    with pytest.raises(UserError, match=r"init_from=.*spoiled: with these weights the dev loss is nan"):
+        tuned_from(spoiled, clip_config, "from-spoiled")
+    assert not (spoiled.directory.parent / "from-spoiled").exists()
 
 
 def test_a_damaged_record_of_the_start_is_an_error(tuned, tmp_path):

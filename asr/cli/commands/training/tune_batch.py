@@ -68,11 +68,13 @@ def _print_conclusion(trials: Sequence[Trial], train: TrainConfig) -> None:
         times, rate = fastest.batch_s / train.batch_s, train.learning_rate
         print(
             f"\nThat is {times:.3g} times the current {train.batch_s:g} s, "
-            f"{counted(fastest.num_batches, 'step')} per epoch."
-        )
-        if rate:  # otherwise training chooses it by what the weights of another run know
+            f"{counted(fastest.num_batches, 'step')} per epoch. Scale train.learning_rate with it: "
             # the square root suits Adam (Malladi et al., 2022), linear scaling SGD (Goyal et al., 2017)
-            print(
-                f"Scale train.learning_rate with it: from {rate:g} to {rate * math.sqrt(times):.2g} by the "
-                f"square root, which suits Adam, or to {rate * times:.2g} linearly, which suits sgd."
+            + (
+                f"from {rate:g} to {rate * math.sqrt(times):.2g} by the square root, which suits Adam, or to "
+                f"{rate * times:.2g} linearly, which suits sgd."
+                if rate
+                else f"{math.sqrt(times):.2g} times what training chooses for the weights of another run, by "
+                f"the square root, which suits Adam, or {times:.2g} times linearly, which suits sgd."
             )
+        )

@@ -326,6 +326,7 @@ def test_default_optimizer_equals_plain_adamw_bit_for_bit():
         ("single", 1, "float16"),
         ("parallel-model", 2, "float16"),
         ("mirrored", 2, "float16"),
+        ("mirrored", 2, "float32"),
     ],
 )
 def test_any_number_of_steps_with_infinite_gradients_is_skipped(name, devices, precision):
