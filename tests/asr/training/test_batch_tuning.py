@@ -13,6 +13,7 @@ from helpers.processes import LIMIT_S, children_of, wait_until_ended
 from asr.base.config import load_config
 from asr.base.errors import UserError
 from asr.base.system.child_process import ChildProcess
+from asr.cli.commands.training.tune_batch import _print_conclusion
 from asr.cli.main import main
 from asr.model.devices import Devices
 from asr.training.batch_tuning import (
@@ -115,6 +116,19 @@ def test_memory_that_a_process_may_use_is_limited():
         for size, fits in ((1 << 20, True), (half, False)):
             child.send(size)
             assert child.receive() == fits
+
+
+@pytest.mark.parametrize(
+    ("rate", "words"),
+    [
+        (1e-3, "from 0.001 to 0.002 by the square root, which suits Adam, or to 0.004 linearly"),
+        (0.0, "2 times what training chooses for the weights of another run, by the square root"),
+    ],
+)
+def test_advice_scales_the_learning_rate_with_the_batch(rate, words, capsys):
+    train = dataclasses.replace(load_config("demo").train, learning_rate=rate, batch_s=10.0)
+    _print_conclusion([Trial(10.0, 8, 4, 100.0), Trial(40.0, 2, 16, 200.0)], train)
+    assert f"Scale train.learning_rate with it: {words}" in capsys.readouterr().out
 
 
 @pytest.mark.slow
