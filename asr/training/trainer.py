@@ -161,8 +161,7 @@ class Trainer:
         self.evaluator = setup.evaluator or make_evaluator(engine, setup)
         self._one_by_one = TensorFlowRunner(model, placed=self.placed)
         self.store = CheckpointStore(run, config.train.keep_last, config.train.keep_best)
-        self.progress = Progress(data_checksum=setup.train_data.checksum)
-        self._start_error = setup.start_error
+        self.progress = Progress(data_checksum=setup.train_data.checksum, start_error=setup.start_error)
         self.num_epochs = config.train.epochs
         plan, _ = self._epoch(0, first_batch=0)
         num_steps = len(plan) * self.num_epochs
@@ -227,8 +226,8 @@ class Trainer:
                 self.board.configuration(dump_config(self.config))
             if self.profiler is not None:
                 stack.callback(self.profiler.close)
-            if self._start_error is not None:
-                self._save_start(self._start_error)
+            if self.progress.start_error is not None and not self.progress.step:
+                self._save_start(self.progress.start_error)
             self._start_session()
             stack.callback(self.observer.on_session_end)
             stack.enter_context(self.stop.deferred())
@@ -367,7 +366,6 @@ class Trainer:
 
     def _save_start(self, error: float) -> None:
         """Save the weights of another run, which training starts from, as those of epoch 0."""
-        self.progress = dataclasses.replace(self.progress, start_error=error)
         self._save()
         if self.engine.is_chief:
             self.run.write_start_error(error)

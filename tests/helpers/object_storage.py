@@ -2,7 +2,6 @@
 
 import contextlib
 import os
-import socket
 import subprocess
 import sys
 import time
@@ -12,6 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from unittest import mock
+
+from helpers.processes import free_ports
 
 KEYS = {
     "AWS_ACCESS_KEY_ID": "testing",
@@ -57,9 +58,7 @@ class Bucket:
 @contextlib.contextmanager
 def object_storage() -> Iterator[Bucket]:
     """Yield an empty bucket, which this process and its children reach by s3:// until the block ends."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port = free.getsockname()[1]
+    (port,) = free_ports(1)
     command = [sys.executable, "-m", "moto.server", "-H", "127.0.0.1", "-p", str(port)]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     address = f"http://127.0.0.1:{port}"

@@ -38,7 +38,7 @@ def free_ports(number: int) -> list[int]:
     """Return ports on which no process listens now."""
     sockets = [socket.socket() for _ in range(number)]
     for each in sockets:
-        each.bind(("localhost", 0))
+        each.bind(("127.0.0.1", 0))
     ports = [each.getsockname()[1] for each in sockets]
     for each in sockets:
         each.close()

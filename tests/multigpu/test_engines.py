@@ -371,8 +371,6 @@ def test_unavailable_engine_is_an_error(name, devices, words, monkeypatch):
 
 
 VALUES = """
-import os
-from multigpu.cluster import ProcessGroup
 from multigpu.engines import make_engine
 
 engine = make_engine("multi-worker", [])

@@ -116,9 +116,7 @@ class AccessMiddleware:
         if origin and not reads and not self._is_allowed(origin, headers.get("host", "")):
             raise RefusalError(403, "origin", f"pages of {origin} may not use this server; allow that origin")
         host = headers.get("host", "")
-        address, _ = scope.get("server") or ("", None)
-        is_loopback = is_local(address or "")  # an address that only this machine can reach
-        if host and not self._tokens and is_loopback and not self._is_known(host):
+        if host and not self._tokens and _is_loopback(scope) and not self._is_known(host):
             reason = f"expected a request for localhost, received one for {host:.80}; allow its origin"
             raise RefusalError(403, "host", reason)
         if self._needs_token(scope) and not self._has_token(scope):
@@ -160,8 +158,7 @@ def sent_token(scope: Scope) -> str:
     headers = Headers(scope=scope)
     kind, _, sent = headers.get("authorization", "").partition(" ")
     if kind.lower() != "bearer":
-        query = parse_qs(scope["query_string"].decode("latin-1"))
-        sent = _token_of_protocols(headers) or query.get("token", [""])[-1]
+        sent = _token_of_protocols(headers) or _token_of_query(scope)
     return sent.strip()
 
 
@@ -171,6 +168,17 @@ def _host_of(address: str) -> str:
         return urlsplit(address).hostname or ""
     except ValueError:
         return ""
+
+
+def _is_loopback(scope: Scope) -> bool:
+    """Return whether a request came to an address that only this machine can reach."""
+    address, _ = scope.get("server") or ("", None)
+    return is_local(address or "")
+
+
+def _token_of_query(scope: Scope) -> str:
+    query: bytes = scope["query_string"]
+    return parse_qs(query.decode("latin-1")).get("token", [""])[-1]
 
 
 def _token_of_protocols(headers: Headers) -> str:

@@ -34,9 +34,8 @@ def tuned_from(parent, clip_config, name, *settings):
 
 @pytest.fixture(scope="module")
 def tuned(parent, clip_config):
-    return tuned_from(
-        parent, clip_config, "tuned", "train.learning_rate=0"
-    )  # chosen by what the parent knows
+    # with the learning rate that is chosen by what the parent knows
+    return tuned_from(parent, clip_config, "tuned", "train.learning_rate=0")
 
 
 def dev_error_of(run):
@@ -117,14 +116,11 @@ def test_weights_that_have_diverged_are_refused_before_the_run_exists(parent, cl
     spoiled = Run(shutil.copytree(parent.directory, tmp_path / "spoiled"))
     checkpoint = spoiled.chosen_checkpoint()
     state = read_checkpoint(checkpoint)
-    write_checkpoint(
-        checkpoint,
-        {
-            path: np.full_like(array, np.nan) if array.dtype == np.float32 else array
-            for path, array in state.arrays.items()
-        },
-        state.progress,
-    )
+    arrays = {
+        name: np.full_like(array, np.nan) if array.dtype == np.float32 else array
+        for name, array in state.arrays.items()
+    }
+    write_checkpoint(checkpoint, arrays, state.progress)
     with pytest.raises(UserError, match=r"init_from=.*spoiled: with these weights the dev loss is nan"):
         tuned_from(spoiled, clip_config, "from-spoiled")
     assert not (spoiled.directory.parent / "from-spoiled").exists()

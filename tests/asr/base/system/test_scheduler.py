@@ -10,6 +10,7 @@ import threading
 import pytest
 from helpers import ROOT
 from helpers.dask_cluster import dask_cluster
+from helpers.processes import free_ports
 
 pytest.importorskip("distributed", reason="needs the extra cluster")
 
@@ -85,9 +86,8 @@ def test_server_that_is_none_of_dask_is_one_line_with_the_remedy(answer, tmp_pat
 
 
 def test_port_without_a_server_is_one_line_with_the_remedy(tmp_path):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        address = f"tcp://127.0.0.1:{free.getsockname()[1]}"
+    (port,) = free_ports(1)
+    address = f"tcp://127.0.0.1:{port}"
     (line,) = error_of(address, tmp_path)
     assert line.startswith(f"`cluster={address}`: no scheduler answers (")
 
