@@ -270,8 +270,9 @@ def test_refused_run_leaves_no_directory(clips, tmp_path, capsys):
     ],
 )
 def test_user_errors_are_one_line_and_exit_status_2(
-    arguments, message, trained_run, clip_config, tmp_path, capsys
+    arguments, message, trained_run, clip_config, tmp_path, capsys, monkeypatch
 ):
+    monkeypatch.chdir(tmp_path)  # where no run has a name already
     empty = tmp_path / "empty"
     empty.mkdir()
     for name in ("config.toml", "vocabulary.txt"):
