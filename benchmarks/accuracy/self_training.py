@@ -1,13 +1,14 @@
 """Measures self-training: the text of a tenth of a corpus, the rest through `asr label`, in rounds.
 
     python -m benchmarks.accuracy.self_training data/mine --parent runs/demo
-    python -m benchmarks.accuracy.self_training data/hsk_words --config hsk_words --rounds 2
+    python -m benchmarks.accuracy.self_training data/hsk_words --config hsk_words --rounds 2 --lm words
 
 The folder has the manifests of `asr prepare`. Of the training manifest, a tenth of the utterances (`--share`)
 keeps its text, and a run is trained on these, from the weights of `--parent` or from nothing.
 In each round the latest run labels the recordings of the rest, and the next run is trained on both, from the
-latest run's weights or from nothing (`--restart`). Each is measured on test, and what each round keeps is
-compared with the text that the rest really has. A step that is finished is not repeated.
+latest run's weights or from nothing (`--restart`). With `--lm`, a language model of other texts, each run's
+decoding is tuned on dev before it labels. Each run is measured on test by greedy decoding, and what each round
+keeps is compared with the text that the rest really has. A step that is finished is not repeated.
 """
 
 from __future__ import annotations
@@ -45,6 +46,7 @@ def main() -> None:
     parser.add_argument(
         "--beam", type=int, default=1, help="hypotheses of `asr label`, among which the general model chooses"
     )
+    parser.add_argument("--lm", type=Path, help="for `asr label`: a folder that `asr lm train` made")
     parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE")
     parser.add_argument("--round-set", action="append", default=[], metavar="SECTION.KEY=VALUE")
     arguments = parser.parse_args()
@@ -98,8 +100,12 @@ def label(arguments: argparse.Namespace, run: Path, rest: Sequence[Utterance], m
     """Label the recordings of the rest, unless that is done."""
     if not manifest.exists():
         files = [utterance.audio_path for utterance in rest]
-        limit = f"--min-confidence={arguments.min_confidence}"
-        options = [limit, f"--beam={arguments.beam}", f"--out={manifest}"]
+        decoding = [f"--beam={arguments.beam}"]
+        if arguments.lm:
+            tuning = [str(run), str(arguments.folder / "dev.jsonl"), f"--lm={arguments.lm.resolve()}"]
+            subprocess.run([sys.executable, "-m", "asr", "tune-decoder", *tuning], check=True)
+            decoding = []  # as tuned
+        options = [*decoding, f"--min-confidence={arguments.min_confidence}", f"--out={manifest}"]
         subprocess.run([sys.executable, "-m", "asr", "label", str(run), *files, *options], check=True)
 
 
