@@ -18,9 +18,10 @@ Those before a unit of measurement stay: 5kg.
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 
 from asr.base.errors import UserError
@@ -58,11 +59,20 @@ def said_in_latin(words: Sequence[str], readings: LatinReadings | None = None) -
         words: letters, and apostrophes within them.
         readings: the user's table; None for none.
     """
-    tokens: list[str] = []
-    for index, word in enumerate(words):
-        following = words[index + 1] if index + 1 < len(words) else ""
-        tokens += (readings or {}).get(word.lower()) or _said(word, following)
-    return tuple(tokens)
+    return tuple(itertools.chain.from_iterable(said for _, said in each_said(words, readings)))
+
+
+def each_said(
+    words: Sequence[str], readings: LatinReadings | None = None
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield each of the words with its own tokens; see `said_in_latin`."""
+    for word, following in itertools.zip_longest(words, words[1:], fillvalue=""):
+        yield word, (readings or {}).get(word.lower()) or _said(word, following)
+
+
+def written_reading(tokens: Sequence[str]) -> str:
+    """Return tokens as a table has them beside a word, of which `latin_reading` makes the tokens."""
+    return " ".join(token.removeprefix(WORD_BOUNDARY) for token in tokens)
 
 
 def with_spoken_digits(text: str) -> str:

@@ -144,7 +144,8 @@ def samples_of(
             pairs = align(utterance.tokens, result.tokens)
             samples.append(Sample(result.confidences, [pair.edit == "equal" for pair in pairs]))
     if unreadable:
-        logger.warning("%s: %s cannot be read: %s", source, counted(len(unreadable), "recording"), unreadable[0])
+        number_of = counted(len(unreadable), "recording")
+        logger.warning("%s: %s cannot be read: %s", source, number_of, unreadable[0])
     return samples
 
 

@@ -240,8 +240,8 @@ class MachineLabeller:
 def _of_speech(source: Path, result: Transcript | UserError) -> Transcript | UserError:
     """Return a transcript, which has no segment if the recording is without speech.
 
-    A short recording was recognized as a whole, and a model may write words for noise or silence. One that was
-    cut at its pauses consists of speech.
+    A short recording was recognized as a whole, and a model may write words for noise or silence. One that
+    was cut at its pauses consists of speech.
     """
     if isinstance(result, UserError) or not _is_whole(result.segments, result):
         return result
