@@ -60,8 +60,7 @@ def evaluation_data(
         raise UserError(f"{manifest}: no recording can be read; the reasons are logged above")
     if not any(utterance.tokens for utterance in readable):
         raise UserError(f"{manifest}: expected labels to compare with, received no tokens; add labels")
-    expect_unit([token for utterance in readable for token in utterance.tokens], vocabulary, str(manifest))
-    expect_same_pieces([utterance.tokens for utterance in readable], vocabulary, str(manifest))
+    expect_model_labels([utterance.tokens for utterance in readable], vocabulary, str(manifest))
     unknown = [
         f"{u.id} ({u.audio_path})" for u in readable if any(token not in vocabulary for token in u.tokens)
     ]
@@ -73,6 +72,16 @@ def evaluation_data(
             listed(unknown, MAX_LISTED),
         )
     return Dataset(readable, vocabulary, BATCH_S), len(utterances) - len(readable)
+
+
+def expect_model_labels(labels: Sequence[Sequence[str]], vocabulary: Vocabulary, source: str) -> None:
+    """Check that labels are of the model's unit, in its own pieces; a few may differ.
+
+    Raises:
+        UserError: they are of another unit, or of another model's pieces.
+    """
+    expect_unit([token for tokens in labels for token in tokens], vocabulary, source)
+    expect_same_pieces(labels, vocabulary, source)
 
 
 def expect_unit(tokens: Sequence[str], vocabulary: Vocabulary, source: str) -> None:

@@ -13,6 +13,7 @@ from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.types import Archive
 
 OPENSLR_HOSTS = ("openslr.trmal.net", "openslr.elda.org", "openslr.magicdatatech.com")  # EU, EU, China
+BY_MIRROR = "`mirror=HOST` uses another server"  # in the error of an archive that others have
 
 
 def fetch(
@@ -68,4 +69,4 @@ def _other_servers(url: str) -> str:
     if "openslr" not in (address.hostname or "") and not address.path.startswith("/resources/"):
         return ""
     others = [host for host in OPENSLR_HOSTS if host != address.hostname]
-    return f"; `mirror=HOST` uses another server: {', '.join(others)}"
+    return f"; {BY_MIRROR}: {', '.join(others)}"

@@ -38,7 +38,7 @@ from asr.base.text.latin import with_spoken_digits, without_accents
 from asr.base.text.units import MANDARIN_UNITS, Unit, characters_in, is_mark
 from asr.base.vocabulary import WORD_BOUNDARY
 from data_pipeline.labels.errors import UnlabelledError
-from data_pipeline.labels.mixed_text import LatinPart, separated, together
+from data_pipeline.labels.mixed_text import LatinPart, SeparatedText, separated, together
 from data_pipeline.labels.readings.context import Draft
 from data_pipeline.labels.readings.sentence import in_context, read_by_dictionary
 from data_pipeline.labels.readings.tones import PAUSE, Tones, spoken_tones
@@ -57,8 +57,8 @@ from data_pipeline.types import LeftOut
 
 # counted up when the same text gets other labels; 2: polyphones by context; 3: its second network;
 # 4: marks go with the sign that they modify; 5: vowel signs do so in characters; 大夫, 漸染;
-# 6: 还的, 打的电话, 解法, 逮住
-LABELS_VERSION = 6
+# 6: 还的, 打的电话, 解法, 逮住; 7: 3rd and 5pm among Latin words
+LABELS_VERSION = 7
 
 Result = TypeVar("Result")
 Tokens = TypeVar("Tokens", str, tuple[str, ...])
@@ -192,6 +192,11 @@ def _not_empty(tokens: Tokens, text: str) -> Tokens:
     return tokens
 
 
+def latin_words(text: str, policy: ReadingPolicy) -> list[tuple[str, tuple[str, ...]]]:
+    """Return the Latin words of a text with mixed labels, each with its tokens before pieces are learned."""
+    return [word for part in _separated(text, policy).latin for word in part.words]
+
+
 class _Drafted(NamedTuple):
     """A text before the context is asked.
 
@@ -231,9 +236,13 @@ def _drafted(text: str) -> _Drafted:
     return _Drafted(*_read(spoken))
 
 
-def _drafted_mixed(text: str, policy: ReadingPolicy) -> _Drafted:
+def _separated(text: str, policy: ReadingPolicy) -> SeparatedText:
     spoken = without_accents(_spoken(with_spoken_digits(text)))
-    others, latin = separated(spoken, policy.table.latin if policy.table else None)
+    return separated(spoken, policy.table.latin if policy.table else None)
+
+
+def _drafted_mixed(text: str, policy: ReadingPolicy) -> _Drafted:
+    others, latin = _separated(text, policy)
     if other := re.search(rf"[^{HANZI}\s{IN_WORDS}]", others):
         reason = DIGITS_IN_MIXED if other[0].isnumeric() else OTHERS_IN_MIXED
         raise UnlabelledError(reason, f"{other[0]} in {text.strip()!r}")

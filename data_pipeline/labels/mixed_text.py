@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from asr.base.text.hanzi_text import ONE_HANZI
-from asr.base.text.latin import WORD, LatinReadings, said_in_latin
+from asr.base.text.latin import WORD, LatinReadings, each_said
 from data_pipeline.labels.readings.tones import PAUSE
 
 LATIN_RUN = re.compile(f"{WORD.pattern}(?:[ '-]+{WORD.pattern})*")
@@ -18,11 +18,11 @@ class LatinPart(NamedTuple):
 
     Attributes:
         num_before: number of the sentence's hanzi before them.
-        tokens: letters, and whole words that are spoken, `▁iphone`.
+        words: as written, each with its tokens: letters, or a whole word that is spoken, `▁iphone`.
     """
 
     num_before: int
-    tokens: tuple[str, ...]
+    words: tuple[tuple[str, tuple[str, ...]], ...]
 
 
 class SeparatedText(NamedTuple):
@@ -47,7 +47,8 @@ def separated(spoken: str, readings: LatinReadings | None) -> SeparatedText:
     """
     latin = tuple(
         LatinPart(
-            len(ONE_HANZI.findall(spoken[: run.start()])), said_in_latin(WORD.findall(run[0]), readings)
+            len(ONE_HANZI.findall(spoken[: run.start()])),
+            tuple(each_said(WORD.findall(run[0]), readings)),
         )
         for run in LATIN_RUN.finditer(spoken)
     )
@@ -59,6 +60,8 @@ def together(syllables: Sequence[str], latin: Iterable[LatinPart]) -> tuple[str,
     tokens: list[str] = []
     done = 0
     for part in latin:
-        tokens += [*syllables[done : part.num_before], *part.tokens]
+        tokens += syllables[done : part.num_before]
+        for _, said in part.words:
+            tokens += said
         done = part.num_before
     return (*tokens, *syllables[done:])

@@ -20,6 +20,7 @@ from data_pipeline.labels.from_text import LABELS_VERSION
 from data_pipeline.labels.normalization import NormalizedText
 from data_pipeline.manifests.left_out import reason_lines
 from data_pipeline.manifests.sharded import manifest_to_write, remove_manifest, write_in_shards
+from data_pipeline.preparation.latin_words import LATIN_WORDS, ListedWord
 from data_pipeline.preparation.learned_units import write_pieces
 from data_pipeline.types import LeftOut
 
@@ -275,6 +276,7 @@ class PreparedCorpus:
         labels_before: the same of manifests that were replaced; None if there were none.
         normalized: texts whose digits or signs were written out; `normalized.tsv` lists them, too.
         notes: lines on how the source was read.
+        latin: Latin words of mixed labels; `latin_words.txt` lists them, too.
     """
 
     name: str
@@ -288,6 +290,7 @@ class PreparedCorpus:
     labels_before: LabelsDescription | None = None
     normalized: Sequence[NormalizedText] = ()
     notes: Sequence[str] = ()
+    latin: Sequence[ListedWord] = ()
 
     def lines(self) -> list[str]:
         """Return the summary for display; if the manifests existed already, only what is odd about them."""
@@ -305,6 +308,12 @@ class PreparedCorpus:
         if self.labels:
             lines.append(f"  syllables: {self.labels}")
         lines += self._version_lines(self.labels_before, "labelled again")
+        if self.latin:
+            spelt = sum(word.is_spelt for word in self.latin)
+            lines += [
+                f"  Latin words: {len(self.latin):,}, {spelt:,} of them spelt",
+                f"  to review: {self.folder / LATIN_WORDS}",
+            ]
         if self.normalized:
             first = self.normalized[0]
             lines += [

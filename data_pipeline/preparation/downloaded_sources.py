@@ -18,7 +18,7 @@ from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.corpora import find_corpus
 from data_pipeline.download.archives import is_unpacked, was_begun
 from data_pipeline.download.corpus import download_corpus
-from data_pipeline.download.fetch import file_name
+from data_pipeline.download.fetch import BY_MIRROR, file_name
 from data_pipeline.preparation.combined_corpora import CorpusPart
 from data_pipeline.preparation.description import prepared_before
 from data_pipeline.types import Corpus
@@ -74,8 +74,9 @@ def download_sources(
         except NoRoomError:
             raise
         except UserError as error:
+            reason = str(error).replace(BY_MIRROR, "other servers")
             raise UserError(
-                f"{error}\n{part.name}: data.download=HOST is another server; its page is {corpus.address}; "
+                f"{reason}\n{part.name}: data.download=HOST is another server; its page is {corpus.address}; "
                 f"if you have the corpus, unpack it and set data.source to its folder, which must hold "
                 f"{corpus.layout}"
             ) from None

@@ -4,6 +4,7 @@ data/thchs30/train.jsonl, dev.jsonl, test.jsonl    usable recordings
 data/thchs30/train-00000-of-00012.jsonl.gz, ...    the same, if they are more than a million
 data/thchs30/left_out.tsv                          what cannot be used, with the reason; a line each
 data/thchs30/units.model                           how words are split, where labels are pieces of them
+data/thchs30/latin_words.txt                       how Latin words are said, where labels are mixed
 data/thchs30/normalized.tsv                        texts whose digits or signs were written out
 data/thchs30/prepared.json                         source of the corpus, and whether preparation finished
 data/thchs30/audio/                                recordings that had to be cut or converted
@@ -43,6 +44,7 @@ from data_pipeline.preparation.description import (
     write_manifests,
 )
 from data_pipeline.preparation.labeller import Labeller, ReadingOptions
+from data_pipeline.preparation.latin_words import LATIN_WORDS, listed_words, write_latin_words
 from data_pipeline.preparation.learned_units import labelled_by_pieces
 from data_pipeline.preparation.several_sources import read_sources
 from data_pipeline.preparation.splitting import complete_splits
@@ -207,6 +209,9 @@ def _prepare(
         if utterance.text != as_written[utterance.id]
     ]
     write_normalized(target / NORMALIZED, normalized)
+    texts = (utterance.text for utterance in usable.kept if labeller.units == "mixed")
+    latin = listed_words(texts, labeller.policy)
+    write_latin_words(target / LATIN_WORDS, latin)
     left_out = [*reading.left_out, *duplicates, *usable.left_out]
     found: dict[str, list[Utterance]] = {split: [] for split in splits}
     for utterance in usable.kept:
@@ -235,6 +240,7 @@ def _prepare(
         before.labels,
         normalized,
         notes,
+        latin,
     )
 
 

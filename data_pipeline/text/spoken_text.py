@@ -129,7 +129,8 @@ class SpokenText:
             raise UserError(
                 f"{', '.join(self.sources[:3])}: expected Chinese text, found no hanzi"
                 + (f" but {others}" if others else "")
-                + "; of other languages, `units=pieces,words` trains models for runs with pieces"
+                + "; of other languages, `units=pieces,words` `pieces=RUN/units.model` trains models for "
+                "runs with pieces"
             )
 
     def _take(self, block: SegmentedBlock) -> None:

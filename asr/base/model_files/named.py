@@ -143,7 +143,10 @@ def _digest_beside(url: str, folder: Path) -> str:
 
     parts = urllib.parse.urlsplit(url)
     beside = parts._replace(path=f"{parts.path}.sha256").geturl()
-    remedy = f"; the digest may be in the address instead: {url}#sha256=DIGEST"
+    remedy = (
+        f"; expected a model file (NAME{SUFFIX}) at {url}, and its digest next to it, or in the address: "
+        f"{url}#sha256=DIGEST"
+    )
     for earlier in folder.glob("published.sha256*"):
         earlier.unlink()
     file = PublishedFile(beside, hint=remedy, max_bytes=MAX_DIGEST_BYTES)

@@ -12,15 +12,16 @@ The first of these rules that fits counts:
 5. Any other word is spoken: iPhone, NASA.
 
 Digits that touch Latin letters are read in Mandarin: one digit by itself, two as a number, more one by one.
-Those before a unit of measurement stay: 5kg.
+Those before a unit of measurement, and those of English ordinals and times, stay: 5kg, 3rd, 5pm.
 """
 
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 import unicodedata
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from importlib.resources import files
 
 from asr.base.errors import UserError
@@ -48,7 +49,8 @@ DIGITS = "零一二三四五六七八九"
 # a sign behind digits may belong to them: USB3.0
 BEHIND_LETTERS = re.compile(rf"(?<={LETTER})-?(\d++)(?!\s?[.:,/~^×]\s?\d|\s?[%‰°])")
 MEASURES = "kg|[kcm]?m|ml|kw|km/h|kb|mb|gb|hz"  # of measurement: 5kg is not five, K, G; but 5g is a network
-BEFORE_LETTERS = re.compile(rf"(?<![\d.:,/])(\d)(?={LETTER})(?!(?:{MEASURES})(?!{LETTER}))")
+ENGLISH = "st|nd|rd|th|am|pm"  # behind a digit that is read in English: 3rd, 5pm
+BEFORE_LETTERS = re.compile(rf"(?<![\d.:,/])(\d)(?={LETTER})(?!(?:{MEASURES}|{ENGLISH})(?!{LETTER}))")
 
 
 def said_in_latin(words: Sequence[str], readings: LatinReadings | None = None) -> tuple[str, ...]:
@@ -58,11 +60,20 @@ def said_in_latin(words: Sequence[str], readings: LatinReadings | None = None) -
         words: letters, and apostrophes within them.
         readings: the user's table; None for none.
     """
-    tokens: list[str] = []
-    for index, word in enumerate(words):
-        following = words[index + 1] if index + 1 < len(words) else ""
-        tokens += (readings or {}).get(word.lower()) or _said(word, following)
-    return tuple(tokens)
+    return tuple(itertools.chain.from_iterable(said for _, said in each_said(words, readings)))
+
+
+def each_said(
+    words: Sequence[str], readings: LatinReadings | None = None
+) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """Yield each of the words with its own tokens; see `said_in_latin`."""
+    for word, following in itertools.zip_longest(words, words[1:], fillvalue=""):
+        yield word, (readings or {}).get(word.lower()) or _said(word, following)
+
+
+def written_reading(tokens: Sequence[str]) -> str:
+    """Return tokens as a table has them beside a word, of which `latin_reading` makes the tokens."""
+    return " ".join(token.removeprefix(WORD_BOUNDARY) for token in tokens)
 
 
 def with_spoken_digits(text: str) -> str:

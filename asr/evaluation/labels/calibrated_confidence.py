@@ -109,18 +109,27 @@ def measured(predicted: Sequence[float] | Floats, samples: Sequence[Sample]) -> 
 
 
 def samples_of(
-    recognizer: Recognizer, utterances: Sequence[Utterance], on_progress: OnProgress = ignore_progress
+    recognizer: Recognizer,
+    utterances: Sequence[Utterance],
+    on_progress: OnProgress = ignore_progress,
+    source: str = "dev",
 ) -> list[Sample]:
     """Recognize utterances with a known text; those in which nothing is recognized give no sample.
 
+    Args:
+        recognizer: whose confidences are sampled.
+        utterances: with their labels.
+        on_progress: receives how many are recognized.
+        source: of the utterances, for messages.
+
     Raises:
-        UserError: no recording can be read, or their labels are of another unit than the model's.
+        UserError: no recording can be read, or their labels are not the model's.
     """
-    from asr.evaluation.data import expect_unit
+    from asr.evaluation.data import expect_model_labels
 
     number = min(len(utterances), MAX_SAMPLES)
     some = [utterances[index * len(utterances) // number] for index in range(number)]
-    expect_unit([token for utterance in some for token in utterance.tokens], recognizer.vocabulary, "dev")
+    expect_model_labels([utterance.tokens for utterance in some], recognizer.vocabulary, source)
     paths = [path_of(utterance.audio_path) for utterance in some]
 
     def report(work: Work) -> None:
@@ -135,7 +144,8 @@ def samples_of(
             pairs = align(utterance.tokens, result.tokens)
             samples.append(Sample(result.confidences, [pair.edit == "equal" for pair in pairs]))
     if unreadable:
-        logger.warning("dev: %s cannot be read: %s", counted(len(unreadable), "recording"), unreadable[0])
+        number_of = counted(len(unreadable), "recording")
+        logger.warning("%s: %s cannot be read: %s", source, number_of, unreadable[0])
     return samples
 
 

@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from asr.audio.recording import SAMPLE_RATE_HZ, audio_duration_s, encoded
+from asr.audio.recording import SAMPLE_RATE_HZ, audio_duration_s, encoded, read_audio
+from asr.audio.voice_activity import speech_frames
 from asr.base.errors import UserError
 from asr.base.system.files import is_utf8, whole_file
 from asr.base.text.wording import duration
@@ -151,7 +152,7 @@ class MachineLabeller:
         sources = list(dict.fromkeys(sources))
         refuse_bad_out(out, sources)
         with resumable_transcripts(self.recognizer, sources, out, on_progress) as journal:
-            pairs = zip(sources, journal.results(), strict=True)
+            pairs = zip(sources, map(_of_speech, sources, journal.results()), strict=True)
             recordings_s, segments = 0.0, list[JudgedSegment]()
             results: list[Utterance | LeftOut] = []
             for source, result in reported(pairs, "cutting", "recordings", on_progress, len(sources)):
@@ -209,7 +210,7 @@ class MachineLabeller:
         path = source.resolve()
         name = f"{source.stem}-{zlib.crc32(str(path).encode()):08x}"
         made_by = self._made_by(path)
-        if [(segment.start_s, segment.end_s) for segment, _ in sure] == [(0, result.duration_s)]:
+        if _is_whole([segment for segment, _ in sure], result):
             ((segment, confidence),) = sure
             label = dataclasses.replace(made_by, confidence=round(confidence, 4))
             yield Utterance(
@@ -234,6 +235,25 @@ class MachineLabeller:
         model = origin.files[0].stem if origin else ""
         today = datetime.datetime.now(datetime.UTC).date().isoformat()
         return MachineLabel(str(self.run), model, __version__, today, 0.0, str(source))
+
+
+def _of_speech(source: Path, result: Transcript | UserError) -> Transcript | UserError:
+    """Return a transcript, which has no segment if the recording is without speech.
+
+    A short recording was recognized as a whole, and a model may write words for noise or silence. One that
+    was cut at its pauses consists of speech.
+    """
+    if isinstance(result, UserError) or not _is_whole(result.segments, result):
+        return result
+    try:
+        has_speech = speech_frames(read_audio(source)).any()
+    except UserError as error:
+        return error
+    return result if has_speech else dataclasses.replace(result, segments=())
+
+
+def _is_whole(segments: Sequence[Segment], result: Transcript) -> bool:
+    return [(segment.start_s, segment.end_s) for segment in segments] == [(0, result.duration_s)]
 
 
 def _number_and_duration(segments: Sequence[JudgedSegment]) -> tuple[str, str]:

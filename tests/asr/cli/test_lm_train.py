@@ -177,7 +177,10 @@ def test_failed_training_keeps_the_older_model(text, tmp_path, capsys):
 BAD_TEXTS = {
     "empty": (b"", "found no hanzi"),
     "blank": ("\n 。\n".encode(), "found no hanzi"),
-    "foreign": (b"Hello, world! 42", "found no hanzi but 10 Latin letters, 2 digits"),
+    "foreign": (
+        b"Hello, world! 42",
+        "found no hanzi but 10 Latin letters, 2 digits; of other languages, --units pieces,words --pieces",
+    ),
     "binary": (bytes(range(256)), "a binary file"),
     "big5": (("臺灣的語言" * 50).encode("big5"), "neither UTF-8 nor GB18030"),
 }

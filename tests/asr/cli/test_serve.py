@@ -12,6 +12,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 import pytest
+from helpers.object_storage import object_storage
 from helpers.servers import LIMIT_S, server_process, wait_until
 
 from asr.cli.main import main
@@ -100,6 +101,16 @@ def test_exported_folder_is_served_without_tensorflow_and_drained(exported, clip
         assert process.wait(LIMIT_S) == 0
         lines = process.stderr.read().splitlines()
         assert json.loads(lines[-1])["route"] == "/v1/audio/transcriptions"
+
+
+def test_exported_folder_in_a_bucket_is_served(exported, tmp_path, monkeypatch):
+    monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))  # of the server, with its copy of the folder
+    with (
+        object_storage() as bucket,
+        server_process(bucket.put(exported.folder, "mine")) as (_, address),
+        urllib.request.urlopen(f"{address}/v1/models", timeout=LIMIT_S) as answer,
+    ):
+        assert json.loads(answer.read())["data"][0]["id"] == "mine"
 
 
 def metrics_of(host):

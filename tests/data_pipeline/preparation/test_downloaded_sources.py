@@ -88,8 +88,10 @@ def test_moved_address_names_the_page_and_the_setting(served, tmp_path):
     served.files = {}
     with pytest.raises(
         UserError, match=r"(?s)404.*its page is https://www\.openslr\.org/18/.*data\.source.*data_thchs30/"
-    ):
+    ) as error:
         download(tmp_path, served)
+    assert "; other servers: " in str(error.value)
+    assert "mirror" not in str(error.value)  # which is of another command
 
 
 def test_disk_that_is_too_small_for_all_is_an_error_before_the_first_byte(served, tmp_path, monkeypatch):

@@ -5,6 +5,7 @@ import json
 
 import numpy as np
 import pytest
+from helpers.noise_table import noise_table
 
 from asr.audio.recording import write_wav
 from asr.base.config import Config, DataConfig
@@ -127,25 +128,12 @@ MIXED = {
 }
 
 
-def table_of(folder, splits):
-    """Write recordings of noise and the table of their texts."""
-    folder.mkdir()
-    rows = ["path,text,split"]
-    rng = np.random.default_rng(0)
-    for split, texts in splits.items():
-        for number, text in enumerate(texts):
-            write_wav(folder / f"{split}{number}.wav", rng.normal(0, 1000, 16000).astype(np.int16))
-            rows.append(f"{split}{number}.wav,{text},{split}")
-    (folder / "list.csv").write_text("\n".join(rows), encoding="utf-8")
-    return folder / "list.csv"
-
-
 def labels_of(manifest):
     return [" ".join(utterance.tokens) for utterance in read_manifest(manifest)]
 
 
 def test_mixed_labels_are_syllables_letters_and_pieces_of_spoken_latin_words(tmp_path, capsys):
-    table, out = table_of(tmp_path / "source", MIXED), tmp_path / "mixed"
+    table, out = noise_table(tmp_path / "source", MIXED), tmp_path / "mixed"
     assert main(["prepare", "table", str(table), str(out), "--units", "mixed"]) == 0
     printed = capsys.readouterr().out
     assert "mixed: learned from 2 texts with spoken Latin words of train" in printed
@@ -163,7 +151,7 @@ def test_mixed_labels_are_syllables_letters_and_pieces_of_spoken_latin_words(tmp
 
 def test_a_mixed_vocabulary_is_that_of_the_text_and_the_model(tmp_path):
     prepared = prepare_corpus(
-        "table", str(table_of(tmp_path / "source", MIXED)), tmp_path / "out", "mixed:40"
+        "table", str(noise_table(tmp_path / "source", MIXED)), tmp_path / "out", "mixed:40"
     )
     pieces = Pieces.load(tmp_path / "out" / UNITS_MODEL)
     assert len(pieces.tokens) == 40
@@ -175,7 +163,9 @@ def test_a_mixed_vocabulary_is_that_of_the_text_and_the_model(tmp_path):
 
 
 def test_a_mixed_vocabulary_keeps_the_syllables_of_the_run_that_training_starts_from(tmp_path):
-    prepared = prepare_corpus("table", str(table_of(tmp_path / "source", MIXED)), tmp_path / "out", "mixed")
+    prepared = prepare_corpus(
+        "table", str(noise_table(tmp_path / "source", MIXED)), tmp_path / "out", "mixed"
+    )
     config = Config(data=DataConfig(train=str(prepared.manifests["train"])))
     (tmp_path / "run").mkdir()
     Run.create(tmp_path / "run", config, Vocabulary(["zun1", "hao3", "x"]))
@@ -188,7 +178,7 @@ def test_a_mixed_vocabulary_keeps_the_syllables_of_the_run_that_training_starts_
 
 
 def test_a_corpus_without_latin_words_is_refused_with_what_to_do(tmp_path):
-    table = table_of(tmp_path / "source", {"train": ["你好", "看电视"], "dev": ["看CCTV5"]})
+    table = noise_table(tmp_path / "source", {"train": ["你好", "看电视"], "dev": ["看CCTV5"]})
     reason = "expected Latin words in 2 texts of train, such as CCTV or iPhone, found none; .*units=syllables"
     with pytest.raises(UserError, match=reason):
         prepare_corpus("table", str(table), tmp_path / "out", "mixed")
@@ -199,7 +189,7 @@ LETTERS_ALONE = {"train": ["看CCTV5", "看电视", "这个APP很好用"], "dev"
 
 @pytest.mark.parametrize("units", ["mixed", "mixed:500"])
 def test_a_corpus_with_spelt_letters_alone_has_letters_as_pieces(units, tmp_path, capsys):
-    table, out = table_of(tmp_path / "source", LETTERS_ALONE), tmp_path / "out"
+    table, out = noise_table(tmp_path / "source", LETTERS_ALONE), tmp_path / "out"
     assert main(["prepare", "table", str(table), str(out), "--units", units]) == 0
     assert "2 texts with letters that are spelt of train, none with a spoken Latin word" in (
         capsys.readouterr().out
@@ -225,7 +215,7 @@ def test_a_corpus_with_spelt_letters_alone_has_letters_as_pieces(units, tmp_path
 def test_letters_are_no_odd_labels_of_a_corpus_with_letters_alone(tmp_path):
     out = tmp_path / "out"
     long = {"train": [*LETTERS_ALONE["train"], "今天天气很好我们去公园走一走吧" * 2], "dev": ["打开APP"]}
-    prepare_corpus("table", str(table_of(tmp_path / "source", long)), out, "mixed")
+    prepare_corpus("table", str(noise_table(tmp_path / "source", long)), out, "mixed")
     config = Config(data=DataConfig(train=str(out / "train.jsonl"), dev=str(out / "dev.jsonl")))
     kinds = {finding.code for finding in examine(config).findings}
     assert not kinds & {"odd-token", "unknown-token", "broken-vocabulary"}, kinds
@@ -233,8 +223,8 @@ def test_letters_are_no_odd_labels_of_a_corpus_with_letters_alone(tmp_path):
 
 def test_hanzi_labelled_for_a_mixed_run_are_trained_with_its_vocabulary(tmp_path):
     first, later = tmp_path / "first", tmp_path / "later"
-    prepare_corpus("table", str(table_of(tmp_path / "a", MIXED)), first, "mixed")
-    hanzi = table_of(tmp_path / "b", {"train": ["你好", "看电视"], "dev": ["你好"]})
+    prepare_corpus("table", str(noise_table(tmp_path / "a", MIXED)), first, "mixed")
+    hanzi = noise_table(tmp_path / "b", {"train": ["你好", "看电视"], "dev": ["你好"]})
     prepare_corpus("table", str(hanzi), later, f"mixed:{first / UNITS_MODEL}")
     vocabulary = make_vocabulary(Config(data=DataConfig(train=str(later / "train.jsonl"))))
     pieces = Pieces.load(first / UNITS_MODEL)
@@ -244,7 +234,7 @@ def test_hanzi_labelled_for_a_mixed_run_are_trained_with_its_vocabulary(tmp_path
 def test_more_pieces_of_latin_words_than_the_text_has_are_refused_and_the_default_takes_what_there_is(
     tmp_path,
 ):
-    table = table_of(tmp_path / "source", MIXED)
+    table = noise_table(tmp_path / "source", MIXED)
     with pytest.raises(
         UserError, match=r"too few different words for 500 pieces; ask for at most \d+, `mixed:"
     ):
@@ -254,23 +244,23 @@ def test_more_pieces_of_latin_words_than_the_text_has_are_refused_and_the_defaul
 
 
 def test_another_mixed_set_gets_the_pieces_of_a_run_and_labels_of_another_model_are_refused(tmp_path):
-    table = table_of(tmp_path / "source", MIXED)
+    table = noise_table(tmp_path / "source", MIXED)
     first = prepare_corpus("table", str(table), tmp_path / "first", "mixed")
     model = tmp_path / "first" / UNITS_MODEL
     vocabulary = make_vocabulary(Config(data=DataConfig(train=str(first.manifests["train"]))))
     again = prepare_corpus("table", str(table), tmp_path / "again", f"mixed:{model}")
     assert labels_of(again.manifests["dev"]) == labels_of(first.manifests["dev"])
     assert evaluation_data(again.manifests["dev"], vocabulary)[1] == 0
-    jazz = table_of(tmp_path / "jazz", {"train": ["听jazz", "看movie"], "dev": MIXED["dev"]})
+    jazz = noise_table(tmp_path / "jazz", {"train": ["听jazz", "看movie"], "dev": MIXED["dev"]})
     other = prepare_corpus("table", str(jazz), tmp_path / "other", "mixed")
     with pytest.raises(UserError, match=r"expected the pieces of this run.*--units mixed:RUN/units.model"):
         evaluation_data(other.manifests["dev"], vocabulary)
 
 
 def test_several_corpora_share_the_pieces_of_their_latin_words(tmp_path):
-    one = table_of(tmp_path / "one", MIXED)
-    two = table_of(tmp_path / "two", {"train": ["打开Google地图", "你好"], "dev": ["看CCTV"]})
-    none = table_of(tmp_path / "none", {"train": ["天气很好"], "dev": ["很好"]})  # of one language
+    one = noise_table(tmp_path / "one", MIXED)
+    two = noise_table(tmp_path / "two", {"train": ["打开Google地图", "你好"], "dev": ["看CCTV"]})
+    none = noise_table(tmp_path / "none", {"train": ["天气很好"], "dev": ["很好"]})  # of one language
     parts = parts_of("one=table, two=table, none=table", f"one={one}, two={two}, none={none}")
     joint = prepare_joint(parts, tmp_path / "prepared", "mixed:50")
     pieces = Pieces.load(joint.folder / UNITS_MODEL)

@@ -205,7 +205,7 @@ def _calibrated(recognizer: Recognizer, dev: Path) -> CalibratedConfidence:
     from data_pipeline.manifests.manifest import read_manifest
 
     with ProgressBars() as bars:
-        calibrated = calibrate(samples_of(recognizer, read_manifest(dev), bars))
+        calibrated = calibrate(samples_of(recognizer, read_manifest(dev), bars, str(dev)))
     print(
         f"confidence calibrated on {calibrated.num_samples:,} utterances of {dev}: expected calibration "
         f"error {calibrated.measured.error:.1%} (cross-validation)"

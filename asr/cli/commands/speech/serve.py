@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, get_type_hints
 
 from asr.base.errors import UserError
-from asr.base.model_files.named import default_run, is_named
+from asr.base.model_files.named import default_run, named_folder
 from asr.cli.options.decoder import add_decoder_arguments, decoder_choice
 from asr.cli.options.devices import add_device_arguments, chosen_devices
 from asr.cli.options.run import RUN_HELP
@@ -148,8 +148,9 @@ def _recognizer(arguments: argparse.Namespace) -> tuple[Recognizer, str]:
     from asr.runs.run import Run
 
     named = arguments.run or default_run()
-    is_exported = not is_named(named) and ExportedModel.is_in(Path(named))
-    model = ExportedModel.open(Path(named)) if is_exported else Run.open(named)
+    folder = named_folder(named)  # of an address, the copy in the cache
+    is_exported = ExportedModel.is_in(folder) and not Run(folder).exists
+    model = ExportedModel.open(folder) if is_exported else Run.open(named)
     choice = decoder_choice(arguments, model)
     name = arguments.name or model.directory.resolve().name
     with ProgressBars() as bars:

@@ -87,6 +87,14 @@ def test_address_without_any_digest_is_refused_with_the_remedy(tmp_path, content
     assert not list(tmp_path.rglob("config.toml"))
 
 
+def test_address_where_nothing_is_names_what_is_expected_there():
+    with (
+        served({}) as server,
+        pytest.raises(UserError, match=rf"404.*expected a model file .*at {server.address}/none.polyphone,"),
+    ):
+        named_folder(f"{server.address}/none.polyphone")
+
+
 @pytest.mark.parametrize(
     ("address", "what"),
     [

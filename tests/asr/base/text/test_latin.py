@@ -91,6 +91,7 @@ def test_a_reading_of_other_parts_is_refused(reading):
         ("T1:2", "T1:2"),
         ("x5%", "x5%"),
         ("10KB", "10KB"),
+        ("on May 3rd at 5pm", "on May 3rd at 5pm"),
         ("iPhone 12", "iPhone 12"),
         ("2019年", "2019年"),
     ],

@@ -2,8 +2,13 @@ import dataclasses
 
 import numpy as np
 import pytest
+from helpers.random_run import random_run
 
+from asr.base.config import load_config
 from asr.base.errors import UserError
+from asr.base.text.pieces import learn_pieces
+from asr.base.text.units import LearnedUnits
+from asr.base.vocabulary import Vocabulary
 from asr.evaluation.labels.calibrated_confidence import Sample, calibrate, measured, samples_of
 from asr.transcription.recognizer import Recognizer
 
@@ -66,3 +71,14 @@ def test_labels_of_another_unit_are_refused(clips, separable_run):
     characters = [dataclasses.replace(clip, tokens=tuple(clip.text)) for clip in clips]
     with pytest.raises(UserError, match=r"dev: expected labels as the model's, syllables"):
         samples_of(recognizer, characters)
+
+
+def test_labels_by_the_pieces_of_another_model_are_refused(clips, clip_config, tmp_path):
+    """Their errors would say nothing of the model, and every confidence would be zero."""
+    texts = ["turn the light on", "turn on the lights"] * 3
+    pieces, others = (learn_pieces(texts, LearnedUnits("bpe", number)) for number in (25, 17))
+    random_run(load_config(clip_config), Vocabulary.of_pieces(pieces), tmp_path / "run")
+    recognizer = Recognizer.load(tmp_path / "run")
+    rows = [dataclasses.replace(clip, tokens=others.encode(texts[0])) for clip in clips]
+    with pytest.raises(UserError, match=r"other\.jsonl: expected the pieces of this run"):
+        samples_of(recognizer, rows, source="other.jsonl")

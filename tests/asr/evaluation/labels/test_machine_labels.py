@@ -133,6 +133,21 @@ def test_recordings_without_speech_alone_are_an_error_that_says_so(recognizer, f
         labelled(recognizer, tmp_path, tmp_path / "labelled.jsonl", 0.0)
 
 
+def test_short_recording_without_speech_is_not_labelled_whatever_the_model_writes(
+    recognizer, folder, tmp_path
+):
+    rng = np.random.default_rng(4)
+    waveforms = {"zeros": np.zeros(48000), "noise": rng.normal(0, 100, 48000)}
+    for name, waveform in waveforms.items():
+        write_wav(tmp_path / f"{name}.wav", waveform.astype(np.int16))
+    assert any(recognizer.transcribe(tmp_path / f"{name}.wav").tokens for name in waveforms)
+    shutil.copy(folder / "short.wav", tmp_path)
+    some = labelled(recognizer, tmp_path, tmp_path / "labelled.jsonl", 0.0)
+    assert [row.audio_path for row in some.utterances] == [str(tmp_path / "short.wav")]
+    assert [row.reason for row in some.left_out] == [NO_SPEECH] * 2
+    assert len(some.segments) == 1
+
+
 def test_standard_input_and_its_own_manifest_are_refused(recognizer, folder, tmp_path):
     labeller = MachineLabeller(recognizer, MEAN_CONFIDENCE, folder / "run")
     with pytest.raises(UserError, match="standard input cannot be labelled"):
