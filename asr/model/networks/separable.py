@@ -52,6 +52,7 @@ SIZES = {
     "xl": Size((512, 512, 640), (4, 6, 9), 5, (11, 19, 29), 1024, gate=True),
 }
 DOWN_KERNEL = 5
+SQUEEZE = 8  # channels to one, in a gate
 
 
 class StageSize(NamedTuple):
@@ -302,19 +303,19 @@ class SeparableConvolution(BuildOnCall, keras.layers.Layer):
 class Gate(keras.layers.Layer):
     """Scales channels by the contents of the whole clip (squeeze and excitation; Hu et al., 2018)."""
 
-    def __init__(self, seed: int, reduction: int = 8, **kwargs: Any) -> None:
+    def __init__(self, seed: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._seed, self._reduction = seed, reduction
+        self._seed = seed
 
     def build(self, inputs_shape: Any, mask_shape: Any = None) -> None:
         """Create the layers for inputs (B, T, C)."""
-        channels = inputs_shape[-1]
+        channels, squeezed = inputs_shape[-1], inputs_shape[-1] // SQUEEZE
         initializer = keras.initializers.GlorotUniform(self._seed)
         common = {"kernel_initializer": initializer, "dtype": self.dtype_policy}
-        self._squeeze = keras.layers.Dense(channels // self._reduction, "relu", name="squeeze", **common)
+        self._squeeze = keras.layers.Dense(squeezed, "relu", name="squeeze", **common)
         self._excite = keras.layers.Dense(channels, "sigmoid", name="excite", **common)
         self._squeeze.build((None, channels))
-        self._excite.build((None, channels // self._reduction))
+        self._excite.build((None, squeezed))
 
     def call(self, inputs: Tensor, mask: Tensor) -> Tensor:
         """Map (B, T, C) to (B, T, C)."""
