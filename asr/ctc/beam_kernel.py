@@ -64,7 +64,7 @@ class Beam(NamedTuple):
 
 
 class Offers(NamedTuple):
-    """Collects the prefixes that compete for the next beam: old prefixes, and old ones extended by a token.
+    """The prefixes that compete for the next beam: old prefixes, and old ones extended by a token.
 
     There are three rankings of `beam` prefixes each. Hot words do not count in the first, so that they never
     displace what was said. The other two take what does not fit into it and has a boost, by scores with hot

@@ -74,7 +74,7 @@ class BeamState:
 
 
 class BeamSearch:
-    """Searches clips and streams with the same settings, one by one or concurrently.
+    """A beam search of clips and streams, one by one or concurrently.
 
     Args:
         vocabulary: of the log probabilities.

@@ -93,7 +93,7 @@ class CalibrationBin:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Measures calibration: whether tokens of confidence 0.9 are right nine times out of ten.
+    """The calibration of confidences: whether tokens of 0.9 are right nine times out of ten.
 
     Attributes:
         bins: those that contain tokens, by rising confidence.

@@ -182,7 +182,7 @@ def greedy_set(
 
 
 class DecoderTuner:
-    """Searches for the best weights; the same weights are never tried twice.
+    """The search for the best weights; the same weights are never tried twice.
 
     Args:
         batches: of the dev set.

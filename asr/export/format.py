@@ -132,7 +132,7 @@ class Outputs(NamedTuple):
 
 
 class Runtime(Protocol):
-    """Runs an exported model; its class is called with the folder, in a process that has no TensorFlow.
+    """A runtime of exported models; its class is called with the folder, in a process without TensorFlow.
 
     Attributes:
         takes_batches: whether `run` takes several clips, which it pads to the longest.

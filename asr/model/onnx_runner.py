@@ -78,7 +78,7 @@ class OnnxModel:
 
 
 class OnnxSession:
-    """Runs a graph whose inputs and outputs `asr.model.onnx.model.onnx_model` describes.
+    """A session of ONNX Runtime with a graph that `asr.model.onnx.model.onnx_model` describes.
 
     All cores work on a single clip. A batch is divided into parts of a few clips, each of which one core runs
     by itself: its values stay in the core's cache, and no core waits for another behind every operator.
@@ -123,7 +123,7 @@ class OnnxSession:
 
 
 class OnnxRunner(ModelRunner):
-    """Runs a graph over batches of audio.
+    """A graph in ONNX Runtime that can be run over batches of audio.
 
     Args:
         session: runs the graph.

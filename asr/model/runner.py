@@ -66,7 +66,7 @@ class AudioModel(Protocol):
 
 
 class ModelRunner(Protocol):
-    """Runs a model over batches of audio.
+    """A model that can be run over batches of audio.
 
     Attributes:
         num_devices: number of devices among which a batch is divided.
@@ -91,7 +91,7 @@ class ModelRunner(Protocol):
 
 
 class WrappedRunner(ModelRunner):
-    """Runs a model through another runner; a subclass says how in `compiled`.
+    """A runner on top of another one; subclasses define `compiled`.
 
     Attributes:
         runner: runs the model.

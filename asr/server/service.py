@@ -49,7 +49,7 @@ OnSegment = Callable[[Segment], None]
 
 
 class RecognitionService:
-    """Recognizes recordings; all methods that are not `async` may be called from any thread.
+    """The recognition of recordings; methods that are not `async` may be called from any thread.
 
     Args:
         recognizer: the model and its decoder.
@@ -262,7 +262,7 @@ class RecognitionService:
 
 
 class _BatchedRunner(WrappedRunner):
-    """Runs a model in turns with other clients, batch by batch, for one recording.
+    """A runner for one recording, which takes turns with other clients, batch by batch.
 
     Args:
         runner: of the model.

@@ -39,7 +39,7 @@ MAX_JOINED_S = 4.0  # of sound at most that a lagging stream is fed in one call
 
 
 class Streams:
-    """Opens streams, up to a limit.
+    """The open streams of a server, up to a limit.
 
     Args:
         recognizer: the model and its decoder.
@@ -128,7 +128,7 @@ class Streams:
 
 
 class LiveStream:
-    """Transcribes one stream; one method at a time.
+    """One stream; call one method at a time.
 
     Args:
         stream: to feed.

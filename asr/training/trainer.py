@@ -66,7 +66,7 @@ PICTURES_EVERY_S = 60.0  # seconds of training between pictures, which take a wh
 
 
 class TrainingData(Protocol):
-    """Defines what the loop needs of a training set; `data_pipeline.batches.dataset.Dataset` provides it."""
+    """A training set as the loop needs it; `data_pipeline.batches.dataset.Dataset` is one."""
 
     @property
     def utterances(self) -> Sequence[Utterance]:
@@ -136,7 +136,7 @@ def make_evaluator(engine: Engine, setup: TrainingSetup) -> Evaluator:
 
 
 class Trainer:
-    """Trains one model on one training set.
+    """The training of one model on one training set.
 
     Args:
         engine: runs the steps, on one device or several.

@@ -20,7 +20,7 @@ SEARCH_BEAM = 16  # width of the search where hot words or alternatives replace 
 
 @dataclass(frozen=True)
 class Decoder:
-    """Turns logits into segments.
+    """The search for the tokens of logits, and the writer of their text.
 
     Attributes:
         search: for the tokens.

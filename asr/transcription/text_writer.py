@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TextWriter:
-    """Writes the hypotheses of a search.
+    """A writer of the hypotheses of a search.
 
     Attributes:
         vocabulary: of their tokens.

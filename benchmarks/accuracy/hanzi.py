@@ -106,7 +106,7 @@ class Converted(str):
 
 
 class PlainBeam:
-    """Converts as a plain program does: dictionaries of words by pronunciation and of bigrams, and a beam."""
+    """A plain program's converter: dictionaries of words by pronunciation and of bigrams, and a beam."""
 
     def __init__(self) -> None:
         words, ngrams, dictionary = read_packed(GENERAL_MODEL)

@@ -66,7 +66,7 @@ class AppliedEffects:
 
 
 class Augmenter:
-    """Applies the effects of a configuration to clips; safe to use from several threads.
+    """The effects of a configuration on clips; safe to use from several threads.
 
     Args:
         config: the effects and their ranges.

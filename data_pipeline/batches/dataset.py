@@ -60,7 +60,7 @@ class _Clips(NamedTuple):
 
 @dataclass(frozen=True)
 class Dataset:
-    """Yields batches of utterances that have been checked.
+    """Utterances that have been checked, in batches.
 
     Args:
         utterances: read-only; the rows of a batch are indices into it.

@@ -42,7 +42,7 @@ class Reviewed(Protocol):
 
 @dataclass(frozen=True)
 class Correction:
-    """Pairs an utterance with its new tokens."""
+    """An utterance and its new tokens."""
 
     utterance: Utterance
     tokens: tuple[str, ...]

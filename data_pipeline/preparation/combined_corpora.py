@@ -45,7 +45,7 @@ Sets = Mapping[str, Sequence[Utterance]]  # utterances by split
 
 @dataclass(frozen=True)
 class CorpusPart:
-    """Names a corpus to train on.
+    """A corpus to train on.
 
     Attributes:
         name: of the corpus among the others, and of its folder.

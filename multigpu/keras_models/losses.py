@@ -22,7 +22,7 @@ from multigpu.replication.towers import Tensor
 
 
 class TowerLoss(keras.Loss):
-    """Computes in a tower its part of the batch's loss, and elsewhere the loss itself.
+    """A loss that in a tower is its part of the batch's loss, and elsewhere the loss itself.
 
     Args:
         loss: a loss of Keras or a subclass.

@@ -25,7 +25,7 @@ MICRO_BATCHES_PER_STAGE = 2  # more waste less time in waiting and more in small
 
 
 class StagesEngine(Engine):
-    """Trains a model whose layers are on several devices of this process, through `StagedModel`.
+    """An engine for a model with its layers on several devices of this process, by `StagedModel`.
 
     With several times as many devices as stages, each group of devices that follow each other runs all stages
     with its share of every batch.

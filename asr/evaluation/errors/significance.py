@@ -29,7 +29,7 @@ Counts = npt.NDArray[np.int64]
 
 
 class Blocks(NamedTuple):
-    """Assigns utterances to the blocks that are resampled: speakers, or single utterances."""
+    """The blocks that are resampled, speakers or single utterances, and the block of each utterance."""
 
     kind: str  # "speakers" or "utterances"
     places: npt.NDArray[np.intp]  # (N,) the block of each utterance

@@ -52,7 +52,7 @@ class Paths(NamedTuple):
 
 
 class Converter:
-    """Finds the most probable words with the given pronunciation, by beam search.
+    """A beam search for the most probable words with a given pronunciation.
 
     Args:
         path: of `hanzi.npz`.

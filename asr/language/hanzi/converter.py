@@ -91,7 +91,7 @@ class Conversion:
 
 
 class Converter:
-    """Finds the most probable words with the given pronunciation.
+    """A search for the most probable words with a given pronunciation.
 
     Args:
         model: n-gram model over words, the general one.

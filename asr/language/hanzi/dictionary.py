@@ -97,7 +97,7 @@ class Chosen(Sequence[str]):
 
 
 class Dictionary:
-    """Maps sequences of syllables to the words with this pronunciation.
+    """Words by their pronunciation, a sequence of syllables.
 
     Args:
         syllables: syllables by id, sorted.

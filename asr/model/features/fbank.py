@@ -35,7 +35,7 @@ AFTER = WINDOW // 2  # samples of the last window that may be after the clip, at
 
 @keras.saving.register_keras_serializable("polyphone")
 class Fbank(FeatureLayer):
-    """Computes log energies in mel bands from 20 Hz to 7.6 kHz, equal to `kaldi-native-fbank`.
+    """Log energies in mel bands from 20 Hz to 7.6 kHz, equal to `kaldi-native-fbank`.
 
     The options are those of sherpa-onnx: samples between -1 and 1, offset removed from each window,
     pre-emphasis, Povey's window, power spectrum.

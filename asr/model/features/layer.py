@@ -35,7 +35,7 @@ DB_PER_LOG_POWER = 10 / np.log(10)
 
 
 class FeatureLayer(keras.layers.Layer):
-    """Computes features of a padded batch; subclasses say which, in `compute`.
+    """A layer from audio to features; subclasses define them in `compute`.
 
     Args:
         normalize: give each feature of each clip mean 0 and variance 1 over the clip's own frames.

@@ -45,7 +45,7 @@ DCNN_FAMILY = {
 
 @keras.saving.register_keras_serializable("polyphone")
 class Dcnn(Network):
-    """Implements ASRT's family of networks, with a subsampling of 8.
+    """ASRT's family of networks, with a subsampling of 8.
 
     Args:
         family: a name in DCNN_FAMILY.

@@ -25,7 +25,7 @@ NAME = "intermediate"
 
 @keras.saving.register_keras_serializable("polyphone")
 class IntermediateOutput(BuildOnCall, keras.layers.Layer):
-    """Maps hidden frames to logits in training, and adds what follows from these if it is self-conditioned.
+    """Logits of hidden frames in training, which are fed back to the frames if it is self-conditioned.
 
     Args:
         num_outputs: V, the size of the vocabulary, including the blank.
@@ -59,7 +59,7 @@ class IntermediateOutput(BuildOnCall, keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("polyphone")
 class Feedback(keras.layers.Layer):
-    """Maps probabilities of outputs to channels, by a row of weights for each output or each of its parts.
+    """A matrix from probabilities to channels, with a row for each output or each of its parts.
 
     Args:
         num_outputs: V.

@@ -53,7 +53,7 @@ def flatten_bands(hidden: Tensor) -> Tensor:
 
 @keras.saving.register_keras_serializable("polyphone")
 class MaskedBatchNorm(keras.layers.Layer):
-    """Normalises batches by statistics of real frames only (Ioffe & Szegedy, 2015).
+    """Batch normalisation by statistics of real frames only (Ioffe & Szegedy, 2015).
 
     Inputs and outputs are 0 on padding. It computes in float32, and returns the type of its inputs. When
     frozen (`trainable = False`), it uses its moving statistics in training, too, and keeps them.

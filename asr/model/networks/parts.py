@@ -54,7 +54,7 @@ def run_part(part: NetworkPart, passed: StageInputs, training: bool) -> StageInp
 
 
 class PartLayer(BuildOnCall, keras.layers.Layer):
-    """Runs a part of a model whose weights exist as a layer; takes and returns one structure of tensors.
+    """A part of a model, whose weights exist, as a layer from one structure of tensors to another.
 
     Args:
         part: the part.

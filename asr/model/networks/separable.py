@@ -96,7 +96,7 @@ def stage_sizes(size: str, stem: str) -> list[StageSize]:
 
 @keras.saving.register_keras_serializable("polyphone")
 class Separable(SizedNetwork):
-    """Implements the separable networks, one for each size; `SizedNetwork` has the other arguments.
+    """The separable networks, one for each size; `SizedNetwork` has the other arguments.
 
     Args:
         stem: how the first stage begins, as `model.stem`.
@@ -186,7 +186,7 @@ class BlockSize(NamedTuple):
 
 
 class Stage(BuildOnCall, keras.layers.Layer):
-    """Applies a convolution of stride 2 or a stem, then residual blocks.
+    """A convolution of stride 2 or a stem, then residual blocks.
 
     Args:
         size: of each block.
@@ -258,7 +258,7 @@ def _apply_stem(stem: Stem, inputs: Tensor, num_frames: Tensor, training: bool) 
 
 
 class Block(BuildOnCall, keras.layers.Layer):
-    """Applies separable convolutions, and in the larger sizes a gate, beside a residual path."""
+    """Separable convolutions, in the larger sizes with a gate, and a residual path around them."""
 
     def __init__(self, size: BlockSize, seed: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -280,7 +280,7 @@ class Block(BuildOnCall, keras.layers.Layer):
 
 
 class SeparableConvolution(BuildOnCall, keras.layers.Layer):
-    """Applies a filter over time to each channel, mixes channels, and normalises."""
+    """A filter over time for each channel, a mixture of channels, and a normalisation."""
 
     def __init__(self, channels: int, kernel: int, seed: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -301,7 +301,7 @@ class SeparableConvolution(BuildOnCall, keras.layers.Layer):
 
 
 class Gate(keras.layers.Layer):
-    """Scales channels by the contents of the whole clip (squeeze and excitation; Hu et al., 2018)."""
+    """A factor for each channel that depends on the whole clip (squeeze and excitation; Hu et al., 2018)."""
 
     def __init__(self, seed: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)

@@ -21,7 +21,7 @@ from asr.model.networks.parts import NetworkPart, StageInputs, run_parts
 
 
 class SizedNetwork(Network):
-    """Implements what is the same in all networks that come in sizes; a subclass makes the layers.
+    """A network that comes in sizes; a subclass makes the layers.
 
     Args:
         size: a name in SIZES.

@@ -27,7 +27,7 @@ KERNEL = 3
 
 
 class Striding(BuildOnCall, keras.layers.Layer):
-    """Maps features to an eighth of their frames.
+    """Convolutions from features to an eighth of their frames.
 
     Args:
         filters: channels of the convolutions.

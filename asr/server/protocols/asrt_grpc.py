@@ -42,7 +42,7 @@ Context = Any  # grpc.aio.ServicerContext, which is generic in its stubs alone
 
 
 class AsrtGrpc(SideServer):
-    """Serves ASRT's gRPC interface.
+    """The server of ASRT's gRPC interface.
 
     Args:
         service: recognizes.

@@ -132,7 +132,7 @@ def labels_of_tokens(tokens: Sequence[str]) -> list[str]:
 
 
 class _Drawing:
-    """Lays out and draws one picture; x is 0 where the clip begins, to the right of the labels."""
+    """The layout of one picture; x is 0 where the clip begins, to the right of the labels."""
 
     def __init__(self, waveform: Waveform, alignment: Alignment) -> None:
         self.waveform, self.alignment = waveform, alignment

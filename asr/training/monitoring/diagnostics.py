@@ -41,7 +41,7 @@ START_UP_S = 120.0  # no session waits longer for its first batches
 
 
 class Diagnostics:
-    """Checks a run after every epoch and every skipped batch.
+    """The checks of a run after every epoch and every skipped batch.
 
     Args:
         config: of the run.

@@ -56,7 +56,7 @@ class Update(NamedTuple):
 
 
 class Stream:
-    """Transcribes one stream: feed it samples as they come in, then finish it.
+    """The transcription of one stream: feed it samples as they come in, then finish it.
 
     Args:
         runner: the model.

@@ -44,7 +44,7 @@ class JournalRow(NamedTuple):
 
 
 class Journal:
-    """Stores the results of the first `num_rows` of a list of files; use `open_journal` to open one.
+    """The stored results of the first `num_rows` of a list of files; use `open_journal` to open one.
 
     Rows of an existing journal are kept as long as they are of the same model and the same files.
 

@@ -32,7 +32,7 @@ def features_for_litert(features: FeatureLayer) -> FeatureLayer:
 
 
 class ByProducts(FeatureLayer):
-    """Replaces the transforms of feature layers."""
+    """The transforms of feature layers as products of matrices."""
 
     def power_spectrum(self, windows: Tensor) -> Tensor:
         """Return what `FeatureLayer.power_spectrum` does."""

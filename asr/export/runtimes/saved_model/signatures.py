@@ -21,7 +21,7 @@ WAV = (tf.TensorSpec((None,), tf.string, name="wav"),)
 
 
 class ServedModel(tf.Module):
-    """Transcribes clips by greedy decoding, in TensorFlow operations alone.
+    """Greedy transcription of clips by operations of TensorFlow only.
 
     Args:
         model: the acoustic model.

@@ -38,7 +38,7 @@ def write_hanzi_fst(path: Path, tokens: Collection[str]) -> Transducer:
 
 
 class _Builder:
-    """Adds states and arcs for all words.
+    """A transducer to which the states and arcs of all words are added.
 
     Between words, the state is `_ends[word]` where pairs begin with the word, else `_end`. From there, a
     space leads to `_afters[word]` or `_after`, where the next word begins.

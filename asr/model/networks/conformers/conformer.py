@@ -43,7 +43,7 @@ SIZES = {
 
 @keras.saving.register_keras_serializable("polyphone")
 class Conformer(SizedNetwork):
-    """Implements the Conformers, one for each size; `SizedNetwork` has the other arguments.
+    """The Conformers, one for each size; `SizedNetwork` has the other arguments.
 
     Args:
         chunk_s: seconds of the chunks in which clips are recognized; 0 for whole clips.
