@@ -61,7 +61,7 @@ def without_tags(stream: BinaryIO) -> BinaryIO:
     begin = id3_end(stream)
     begin = begin and _after_zeros(stream, begin)
     stream.seek(begin)
-    is_mpeg = not begin or not stream.read(16).startswith((*READERS, FLAC_MAGIC, b"OggS", b"RIFF"))
+    is_mpeg = not begin or not stream.read(16).startswith((*PARSERS, FLAC_MAGIC, b"OggS", b"RIFF"))
     end = stream.seek(0, io.SEEK_END)
     stream.seek(0)
     return stream if is_mpeg else cast(BinaryIO, Joined(stream, b"", [(begin, end)]))
@@ -200,7 +200,7 @@ def _after_zeros(stream: BinaryIO, place: int) -> int:
 
 def _declared(stream: BinaryIO, magic: bytes) -> Audio | None:
     """Return the audio that the header declares; None where it declares none."""
-    for begin, read in READERS.items():
+    for begin, read in PARSERS.items():
         if magic.startswith(begin):
             try:
                 return read(stream)
@@ -396,7 +396,7 @@ def _avr(stream: BinaryIO) -> Audio:
     return Audio(128, num_frames * (2 if stereo else 1) * num_bits // 8, "")
 
 
-READERS: dict[bytes, Callable[[BinaryIO], Audio | None]] = {
+PARSERS: dict[bytes, Callable[[BinaryIO], Audio | None]] = {
     b"FORM": _iff,
     b"RF64": _rf64,
     b"BW64": _rf64,

@@ -371,7 +371,7 @@ def tune_decoder(
     choice = dataclasses.replace(choice, settings=settings)
     vocabulary = opened.vocabulary()
     language_model = fusion_model(lm_path, vocabulary, on_progress)
-    recognizer = Recognizer.trained(opened, devices=devices) if devices else Recognizer.of_choice(opened)
+    recognizer = Recognizer.trained(opened, devices=devices) if devices else Recognizer.of_run(opened)
     data = _up_to_an_hour(evaluation_data(path_of(manifest), vocabulary, on_progress)[0])
     outputs = []
     on_progress(Work("recognizing", 0, len(data.utterances), "utterances"))

@@ -158,7 +158,7 @@ class RecognitionService:
                 decoder = await asyncio.get_running_loop().run_in_executor(self._hot_words, work)
             finally:
                 stopped.set()
-        decoder = decoder.spoken if is_spoken else decoder
+        decoder = decoder.without_itn if is_spoken else decoder
         return None if decoder == usual else decoder
 
     def _decoder_favouring(

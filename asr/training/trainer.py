@@ -178,7 +178,7 @@ class Trainer:
         self.average = None
         if config.train.ema_decay:
             self.average = MovingAverage(model, config.train.ema_decay)
-        self.trouble = Diagnostics(config.train, warmup_steps_of(config.train, num_steps))
+        self.diagnostics = Diagnostics(config.train, warmup_steps_of(config.train, num_steps))
         self.callbacks = Callbacks(setup.callbacks, model, self.optimizer, self.num_epochs, len(plan))
         self.board = TensorBoard(run.tensorboard_dir) if engine.is_chief else None
         self.profiler = Profiler(run.tensorboard_dir) if setup.profile and engine.is_chief else None
@@ -203,7 +203,7 @@ class Trainer:
         restore_state(checkpoint, self.model, self.optimizer, self._averages)
         self.progress = checkpoint.progress
         reported = self.progress.reported
-        self.trouble = Diagnostics(self.config.train, self.trouble.warmup_steps, reported)
+        self.diagnostics = Diagnostics(self.config.train, self.diagnostics.warmup_steps, reported)
         if self.progress.epochs_done >= self.config.train.epochs:
             logger.info(
                 "%s: all epochs are trained already; a higher train.epochs trains on", self.run.directory
@@ -257,7 +257,9 @@ class Trainer:
             epoch = self._train_batch([self.train_data.utterances[index] for index in indices], batch)
             ended_s = time.monotonic()
             epoch = epoch.with_time(ended_s - began_s, waiting_s)
-            self.progress = dataclasses.replace(self.progress, epoch=epoch, reported=self.trouble.reported)
+            self.progress = dataclasses.replace(
+                self.progress, epoch=epoch, reported=self.diagnostics.reported
+            )
             began_s = ended_s
             self._save_if_due()
             asked_s = time.monotonic()
@@ -316,9 +318,11 @@ class Trainer:
             learning_rate=learning_rate_of(self.optimizer),
         )
         try:
-            lines = self.trouble.after_skipped(batch)
+            lines = self.diagnostics.after_skipped(batch)
         except UserError:
-            self.progress = dataclasses.replace(self.progress, epoch=epoch, reported=self.trouble.reported)
+            self.progress = dataclasses.replace(
+                self.progress, epoch=epoch, reported=self.diagnostics.reported
+            )
             self._save()
             raise
         for line in lines:
@@ -357,10 +361,10 @@ class Trainer:
         history = (*self.progress.history, metrics)
         self.observer.on_epoch(metrics, self.num_epochs)
         self.callbacks.epoch_end(metrics.epoch - 1, metrics)
-        for line in self.trouble.after_epoch(history, edits):
+        for line in self.diagnostics.after_epoch(history, edits):
             self._warn(line)
         self.progress = dataclasses.replace(
-            self.progress, history=history, epoch=EpochSoFar(), reported=self.trouble.reported
+            self.progress, history=history, epoch=EpochSoFar(), reported=self.diagnostics.reported
         )
         self._save()
         if self.page is not None:
@@ -468,7 +472,7 @@ class Trainer:
         config = self.config.train
         phone_ids = self.vocabulary.phone_ids() if self.config.model.intermediate_units == "phones" else ()
         objective = make_objective(
-            config, self.optimizer, self.trouble.warmup_steps, self._flat_steps, phone_ids
+            config, self.optimizer, self.diagnostics.warmup_steps, self._flat_steps, phone_ids
         )
         return make_step(self.engine, self.placed, self.optimizer, config, objective)
 

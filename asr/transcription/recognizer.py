@@ -110,10 +110,10 @@ class Recognizer:
         settings = settings or opened.decoder_settings()
         hanzi_model = Path(hanzi_model) if hanzi_model is not None else None
         choice = DecoderChoice(settings, hot_words, write_hanzi, hanzi_model, itn)
-        return cls.of_choice(opened, choice, devices)
+        return cls.of_run(opened, choice, devices)
 
     @classmethod
-    def of_choice(
+    def of_run(
         cls,
         run: Run,
         choice: DecoderChoice = GREEDY_TOKENS,

@@ -32,9 +32,9 @@ class TextWriter:
     converter: Converter | None = None
 
     @property
-    def spoken(self) -> TextWriter:
+    def without_itn(self) -> TextWriter:
         """Return the writer that writes numbers as they are spoken."""
-        return self if self.converter is None else TextWriter(self.vocabulary, self.converter.spoken)
+        return self if self.converter is None else TextWriter(self.vocabulary, self.converter.without_itn)
 
     def text(self, tokens: Sequence[str]) -> str:
         """Return tokens as readable text."""

@@ -160,7 +160,7 @@ class Converter:
         return cls(general, dictionary.with_readings(readings, ids), soft_tones, own=mixed)
 
     @property
-    def spoken(self) -> Converter:
+    def without_itn(self) -> Converter:
         """Return the converter that writes numbers as they are spoken: this one, unless it writes digits."""
         return self
 

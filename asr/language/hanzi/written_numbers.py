@@ -59,7 +59,7 @@ class NumberConverter(Converter):
 
     @property
     @override
-    def spoken(self) -> Converter:
+    def without_itn(self) -> Converter:
         return self._spoken
 
     @override

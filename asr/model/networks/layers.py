@@ -123,7 +123,7 @@ class MaskedBatchNorm(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable("polyphone")
-class SumOfParts(keras.layers.Layer):
+class FactoredLogits(keras.layers.Layer):
     """A dense layer that adds up shared rows of weights for each output.
 
     Output v's weights are the sum of one row for each of its parts: a toned syllable that occurred
@@ -172,6 +172,6 @@ def make_output(num_outputs: int, parts: Any, seed: int) -> keras.layers.Layer:
         seed: seed of the initial weights.
     """
     if parts is not None:
-        return SumOfParts(parts, seed=seed, name="output")
+        return FactoredLogits(parts, seed=seed, name="output")
     initializer = keras.initializers.GlorotUniform(seed)
     return keras.layers.Dense(num_outputs, kernel_initializer=initializer, name="output")

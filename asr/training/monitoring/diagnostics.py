@@ -1,9 +1,9 @@
 """Watch for signs of trouble in training; each is reported in one line with its remedy, once per run.
 
-trouble = TroubleWatch(config.train, warmup_steps)
-for line in trouble.after_epoch(history, edits):
+diagnostics = Diagnostics(config.train, warmup_steps)
+for line in diagnostics.after_epoch(history, edits):
     logger.warning(line)
-checkpoint(reported=trouble.reported)    # a resumed run: TroubleWatch(config.train, warmup_steps, reported)
+checkpoint(reported=diagnostics.reported)  # a resumed run: Diagnostics(config.train, warmup_steps, reported)
 
 The reports follow from the epochs' metrics alone, so that a resumed run reports the same. The thresholds come
 from good and bad curves of the demo, in tests/asr/training/monitoring/test_diagnostics.py.

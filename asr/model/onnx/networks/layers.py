@@ -17,7 +17,7 @@ import numpy.typing as npt
 from asr.base.errors import UserError
 from asr.model.keras_internals import layers_directly_in
 from asr.model.networks.depthwise import DepthwiseConv1D
-from asr.model.networks.layers import MaskedBatchNorm, SumOfParts
+from asr.model.networks.layers import FactoredLogits, MaskedBatchNorm
 from asr.model.onnx.graph import FLOAT32, Graph, Value
 
 Writer = TypeVar("Writer", bound=Callable[..., Any])
@@ -230,8 +230,8 @@ def add_max_pooling2d(graph: Graph, layer: keras.layers.MaxPooling2D, values: Va
     return graph.op("MaxPool", values, kernel_shape=list(layer.pool_size), strides=list(layer.strides))
 
 
-@writes(SumOfParts)
-def add_sum_of_parts(graph: Graph, layer: SumOfParts, values: Value) -> Value:
+@writes(FactoredLogits)
+def add_factored_logits(graph: Graph, layer: FactoredLogits, values: Value) -> Value:
     """Map (..., C) to (..., V) by the sums of rows, added up in advance."""
     rows, bias = np.asarray(layer.rows, np.float64), np.asarray(layer.bias, np.float64)
     kernel = rows[layer.parts].sum(axis=1).T.astype(np.float32)  # (C, V)

@@ -41,11 +41,11 @@ def test_words_that_contain_a_numeral_stay_words(converter):
 
 def test_spoken_form_and_score_are_those_of_the_other_converter(converter):
     syllables = ["yi4", "bai3", "er4", "shi2", "san1"]
-    plain = converter.spoken.convert(syllables)
+    plain = converter.without_itn.convert(syllables)
     assert plain.text == "一百二十三"
     assert converter.convert(syllables).score == plain.score
     assert plain == Converter.load().convert(syllables)
-    assert converter.spoken.spoken is converter.spoken
+    assert converter.without_itn.without_itn is converter.without_itn
 
 
 def test_lattice_is_rewritten_too(converter):
