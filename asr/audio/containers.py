@@ -20,7 +20,7 @@ from asr.audio.mpeg import id3_end, whole_mpeg
 MAX_CHUNKS = 1000  # before the samples; a long run of zeros looks like empty chunks
 SLACK_BYTES = 64  # some programs count the header's own bytes
 MAX_RIFF_BYTES = 0x7F000000  # programs that write to a pipe declare at least this size
-OGG_TAIL_BYTES = 1 << 17  # a page has at most 65,307 bytes; some programs write tags behind the last one
+OGG_TAIL_BYTES = 1 << 17  # a page has at most 65,307 bytes; some programs write tags after the last one
 OGG_PAGE = b"OggS\0"
 OGG_FIRST, OGG_LAST = 2, 4  # flags of a page
 # of a stream's first page: its flags, position 0, its serial number, sequence 0
@@ -347,7 +347,7 @@ def _nist(stream: BinaryIO) -> Audio | None:
 
 
 def _voc(stream: BinaryIO) -> Audio | None:
-    """Return the blocks of a Creative Voice file, or up to a byte behind the file's end if one is cut."""
+    """Return the blocks of a Creative Voice file, or up to a byte after the file's end if one is cut."""
     stream.seek(20)
     first = struct.unpack("<H", stream.read(2))[0]
     stream.seek(first)

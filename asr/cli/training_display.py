@@ -30,7 +30,7 @@ class TrainingDisplay(TrainingObserver):
     evaluation on dev; until there are such steps, none is shown.
 
     Training continues when the reader of the output has exited: the Ctrl-C that asks training to save ends a
-    `tee` behind it at once.
+    `tee` after it at once.
 
     Args:
         preparing: bars of the work before the first step; the caller closes them where that work fails.

@@ -32,7 +32,7 @@ class ReceptiveField(NamedTuple):
 
     Attributes:
         before: inputs before the place of the output, of the first one if several are a chunk.
-        after: inputs behind the place of the output, of the last one if several are a chunk.
+        after: inputs after the place of the output, of the last one if several are a chunk.
         chunk: number of outputs that depend on the same inputs. Where it is above 1, a model has to get its
             inputs from a place on that is a multiple of this number of outputs.
     """

@@ -51,7 +51,7 @@ class Streams:
         self._runner = StreamingRunner(recognizer.runner, len(recognizer.vocabulary), self._run_clip)
         self._logits = recognizer.runner.compiled(lambda logits: logits)
         self._pool = ThreadPoolExecutor(limits.max_streams, KIND)
-        self._stops: list[Callable[[], None]] = []  # of open streams; used in the event loop alone
+        self._stops: list[Callable[[], None]] = []  # of open streams; used in the event loop only
         self.batcher: Batcher | None = None  # is set when it exists, since it runs what is made here
 
     @property

@@ -70,7 +70,7 @@ class TextWriter:
 
 
 def _of_mixed(tokens: Sequence[str], converter: Converter | None) -> list[Span]:
-    """Return the words of syllables and Latin words; in hanzi, there are spaces between Latin words alone."""
+    """Return the words of syllables and Latin words; in hanzi, there are spaces between Latin words only."""
     said = mixed_words(tokens)
     if converter is None:
         return [Span(word.text, word.begin, word.end, " ") for word in said]

@@ -44,6 +44,6 @@ class DecodedRecordings:
             with self._lock:
                 if path not in self._kept and waveform.nbytes <= self._room:
                     self._room -= waveform.nbytes
-                    self._kept[path] = waveform.copy()  # without what the decoder may have behind its end
+                    self._kept[path] = waveform.copy()  # without what the decoder may have after its end
                     self._kept[path].flags.writeable = False
         return waveform

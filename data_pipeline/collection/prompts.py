@@ -82,7 +82,7 @@ class Prompt:
 
 
 def _place_of(sign: str, text: str, begin: int) -> int | None:
-    """Return where a letter or a syllable of labels is in a text, behind nothing but punctuation."""
+    """Return where a letter or a syllable of labels is in a text, after nothing but punctuation."""
     for at in range(begin, len(text)):
         if _spells(text[at], sign):
             return at

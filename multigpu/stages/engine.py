@@ -136,7 +136,7 @@ class StagesEngine(Engine):
 
 
 def _pipeline_of_steps(pipeline: Pipeline, num_parts: int) -> Pipeline:
-    """Return a pipeline whose loss is the loss function's alone, in `num_parts` times the micro-batches."""
+    """Return a pipeline whose loss is only the loss function's, in `num_parts` times the micro-batches."""
     own = copy.copy(pipeline)
     own.num_micro_batches *= num_parts
     own.adds_losses = False

@@ -45,7 +45,7 @@ ARTICLES = (
 
 LETTER = "[A-Za-zＡ-Ｚａ-ｚ]"
 DIGITS = "零一二三四五六七八九"
-# a sign behind digits may belong to them: USB3.0
+# a sign after digits may belong to them: USB3.0
 BEHIND_LETTERS = re.compile(rf"(?<={LETTER})-?(\d++)(?!\s?[.:,/~^×]\s?\d|\s?[%‰°])")
 MEASURES = "kg|[kcm]?m|ml|kw|km/h|kb|mb|gb|hz"  # of measurement: 5kg is not five, K, G; but 5g is a network
 BEFORE_LETTERS = re.compile(rf"(?<![\d.:,/])(\d)(?={LETTER})(?!(?:{MEASURES})(?!{LETTER}))")

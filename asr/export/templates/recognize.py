@@ -122,7 +122,7 @@ class Recognizer:
 
 
 def _mixed_words(tokens: Sequence[str]) -> list[str]:
-    """Return syllables as they are, and Latin words, whose letters or pieces are in a row, behind a mark."""
+    """Return syllables as they are, and Latin words, whose letters or pieces are in a row, after a mark."""
     words: list[str] = []
     before = ""
     for token in tokens:

@@ -129,7 +129,7 @@ class Dcnn(Network):
         ]
 
     def _convolve(self, index: int, hidden: Tensor, num_frames: Tensor, training: bool) -> StageInputs:
-        """Apply a convolution, and the pooling and the dropout behind it."""
+        """Apply a convolution, and the pooling and the dropout after it."""
         if index == 0:
             # clips with too few frames for the poolings yield one frame, which counts as padding
             short_of = ops.maximum(2**NUM_POOLED_PAIRS - ops.shape(hidden)[1], 0)

@@ -40,7 +40,7 @@ def same_padding_conv(
 ) -> Tensor:
     """Apply a square kernel to (B, T, F, C), so that output t is around input t times the stride.
 
-    `padding="same"` would depend on the padded length; this padding is that of the clip alone.
+    `padding="same"` would depend on the padded length; this padding depends on the clip only.
     """
     side = convolution.kernel_size[0] // 2
     return convolution(ops.pad(hidden, [[0, 0], [side, side], [side, side], [0, 0]]))

@@ -22,7 +22,7 @@ class NetworkPart(NamedTuple):
     Attributes:
         name: is unique in the network.
         layers: those whose weights the part uses; no other part uses them.
-        run: (hidden, num_frames, training) -> what the next part takes, with logits of this part alone; that
+        run: (hidden, num_frames, training) -> what the next part takes, with logits of this part only; that
             of the last part returns `Logits`.
     """
 

@@ -190,7 +190,7 @@ class Stage(BuildOnCall, keras.layers.Layer):
 
     Args:
         size: of each block.
-        outputs: for each block the output behind it, None if it has none.
+        outputs: for each block the output after it, None if it has none.
         seed: seed of the dropout masks and the initial weights.
         stem: "1d", or the kind of `Stem` that takes the place of the convolution.
     """
@@ -206,7 +206,7 @@ class Stage(BuildOnCall, keras.layers.Layer):
         super().__init__(**kwargs)
         self._stem = None if stem == "1d" else Stem(stem, size.channels, seed, name="stem")
         if self._stem is None:
-            # padding="same" would depend on the padded length; this padding is that of the clip alone
+            # padding="same" would depend on the padded length; this padding depends on the clip only
             self._down = keras.layers.Conv1D(
                 size.channels,
                 DOWN_KERNEL,

@@ -35,7 +35,7 @@ def add_features(graph: Graph, layer: FeatureLayer, audio: Value, num_samples: V
     Args:
         graph: to add them to.
         layer: the layer.
-        audio: (B, S) float samples from -1 to 1; those behind `num_samples` never count.
+        audio: (B, S) float samples from -1 to 1; those after `num_samples` never count.
         num_samples: (B,) int64.
 
     Returns:

@@ -38,7 +38,7 @@ STATUSES = {
     503: grpc.StatusCode.UNAVAILABLE,
 }
 
-Context = Any  # grpc.aio.ServicerContext, which is generic in its stubs alone
+Context = Any  # grpc.aio.ServicerContext, which is generic in its stubs only
 
 
 class AsrtGrpc(SideServer):

@@ -37,7 +37,7 @@ class PictureRow:
     """A token's probability in every frame.
 
     Attributes:
-        token: of the vocabulary, or of the reference alone.
+        token: of the vocabulary, or of the reference only.
         sign: "" if reference and hypothesis have it; "-" only the reference; "+" only the hypothesis.
         probabilities: (T,)
         frame: in which it was recognized; -1 if it was not.

@@ -5,7 +5,7 @@ for line in diagnostics.after_epoch(history, edits):
     logger.warning(line)
 checkpoint(reported=diagnostics.reported)  # a resumed run: Diagnostics(config.train, warmup_steps, reported)
 
-The reports follow from the epochs' metrics alone, so that a resumed run reports the same. The thresholds come
+The reports follow from the epochs' metrics only, so that a resumed run reports the same. The thresholds come
 from good and bad curves of the demo, in tests/asr/training/monitoring/test_diagnostics.py.
 """
 

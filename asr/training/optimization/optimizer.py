@@ -45,7 +45,7 @@ def make_optimizer(
         "sgd": lambda: optimizers.SGD(rate, momentum=0.9, nesterov=True, weight_decay=decay),
         # Chen et al., 2023
         "lion": lambda: optimizers.Lion(rate, weight_decay=decay),
-        # Shazeer & Stern, 2018; the schedule alone sets the step size
+        # Shazeer & Stern, 2018; only the schedule sets the step size
         "adafactor": lambda: optimizers.Adafactor(rate, weight_decay=decay, relative_step=False),
     }[config.optimizer]()
     inner.exclude_from_weight_decay(var_names=NOT_DECAYED)

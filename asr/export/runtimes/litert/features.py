@@ -1,6 +1,6 @@
 """Compute Fourier transforms by products with small matrices, for LiteRT.
 
-Its own operator, RFFT2D, takes powers of two alone, while ASRT's spectrogram is a transform of 400 points. In
+Its own operator, RFFT2D, takes powers of two only, while ASRT's spectrogram is a transform of 400 points. In
 ai-edge-litert 2.3.0 it also returned a wrong spectrum for one clip in 200 or so, at random, where the length
 changed from clip to clip.
 """

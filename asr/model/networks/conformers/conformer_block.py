@@ -163,7 +163,7 @@ class ConvolutionModule(BuildOnCall, keras.layers.Layer):
         return self._dropout(self._mix(hidden), training=training)
 
     def _filtered_by_chunk(self, frames: Tensor, training: bool) -> Tensor:
-        """Filter (B, T, C) as if nothing were behind each chunk (Li et al., 2023, arXiv:2304.09325)."""
+        """Filter (B, T, C) as if nothing were after each chunk (Li et al., 2023, arXiv:2304.09325)."""
         reach = KERNEL // 2
         chunks = in_chunks(frames, self._chunks.size, reach)  # (B, N, reach + size, C)
         rows = ops.reshape(chunks, (-1, *chunks.shape[2:]))

@@ -191,7 +191,7 @@ def add_convolution(graph: Graph, layer: ConvolutionModule, inputs: Value, frame
     channels = int(inner["mix"].kernel.shape[0])
     gates = graph.op("Sigmoid", graph.slice(both, 2, channels, None))
     gated = graph.slice(both, 2, 0, channels) * gates * frames.mask
-    if size:  # nothing is behind each chunk
+    if size:  # nothing is after each chunk
         gated = in_chunks(graph, gated, channels, size, reach)
     filtered = by_frame(graph, add_layer(graph, inner["depthwise"], by_row(graph, gated)))
     if size:
