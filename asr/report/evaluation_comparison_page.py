@@ -15,7 +15,7 @@ from asr.transcription.transcript import Segment
 NUM_SHOWN = 30
 
 
-def write_comparison(path: Path, comparison: Comparison) -> None:
+def write_evaluation_comparison(path: Path, comparison: Comparison) -> None:
     """Write the comparison of two systems as an HTML page, atomically.
 
     Args:

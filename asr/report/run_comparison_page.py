@@ -17,7 +17,7 @@ from asr.runs.progress import EpochMetrics
 NUM_COLOURS = 6  # of the stylesheet; runs from the seventh on share them, and differ by their letters
 
 
-def write_compare_page(path: Path, runs: Sequence[ComparedRun]) -> None:
+def write_run_comparison(path: Path, runs: Sequence[ComparedRun]) -> None:
     """Write the comparison of runs as an HTML page, atomically.
 
     Args:
