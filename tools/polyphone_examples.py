@@ -12,6 +12,7 @@ Four sources, none of which writes all readings down:
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 import unicodedata
@@ -193,18 +194,12 @@ def read_lexicon() -> Lexicon:
     from pypinyin.phrases_dict import phrases_dict
     from pypinyin_dict.phrase_pinyin_data import large_pinyin
 
-    found = {}
+    syllable, found = functools.cache(syllable_of_reading), {}
     for phrases in (large_pinyin.phrases_dict, phrases_dict):
         for word, columns in phrases.items():
             if len(word) == len(columns) > 1 and is_hanzi(word):
                 found[word] = tuple(syllable(column[0]) for column in columns)
     return found
-
-
-def syllable(reading: str, known: dict[str, str] = {}) -> str:  # noqa: B006
-    if reading not in known:
-        known[reading] = syllable_of_reading(reading)
-    return known[reading]
 
 
 def read_counts(archive: Path) -> dict[str, int]:

@@ -138,7 +138,7 @@ class Converter:
         """
         if folder is None or folder == GENERAL_MODEL:
             return cls(*_built_in(), soft_tones)
-        from asr.language.ngram.folder import model_path, num_tokens, pronunciations_path
+        from asr.language.ngram.folder import model_path, num_words, pronunciations_path
         from asr.language.ngram.model_file import load_model
 
         refuse_to_read_address(folder, "`hanzi_model`")
@@ -156,7 +156,7 @@ class Converter:
         ids = ChainMap({word: index for index, word in enumerate(unknown, start=first_id)}, general.ids)
         own_ids = np.full(first_id + len(unknown), UNKNOWN_ID, np.int32)
         own_ids[[ids[word] for word in own.words]] = np.arange(len(own.words))
-        mixed = OwnWords(own, own_ids, own_shares(num_tokens(folder, "words", own), own.order))
+        mixed = OwnWords(own, own_ids, own_shares(num_words(folder, own), own.order))
         return cls(general, dictionary.with_readings(readings, ids), soft_tones, own=mixed)
 
     @property
