@@ -290,7 +290,8 @@ def sources_of(paths: Sequence[Path]) -> list[CheckedManifest]:
         free.remove("dev")
     by_order = iter(free)
     return [
-        CheckedManifest(path, role or next(by_order, LAST)) for path, role in zip(paths, named, strict=True)
+        CheckedManifest(path, role if role else next(by_order, LAST))
+        for path, role in zip(paths, named, strict=True)
     ]
 
 
