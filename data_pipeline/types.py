@@ -55,7 +55,7 @@ class Recording:
 
 @dataclass(frozen=True, slots=True)
 class LeftOut:
-    """Records what cannot be used, and why.
+    """What cannot be used, and why.
 
     Attributes:
         what: the file, the line (`path:number`) or the id.

@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class Engine(ABC):
-    """Defines where and how a training step runs.
+    """Where and how a training step runs.
 
     Attributes:
         name: one of `multigpu.ENGINES`.

@@ -43,7 +43,7 @@ from multigpu.stages.engine import StagesEngine
 
 
 class SingleEngine(Engine):
-    """Trains the plain model on one device."""
+    """An engine that trains the plain model on one device."""
 
     name = "single"
     has_weights_on_one_device = True
@@ -73,7 +73,7 @@ class SingleEngine(Engine):
 
 
 class ParallelModelEngine(Engine):
-    """Trains on several devices of this process through `ParallelModel`."""
+    """An engine for several devices of this process, by `ParallelModel`."""
 
     name = "parallel-model"
     has_weights_on_one_device = True
@@ -101,7 +101,7 @@ class ParallelModelEngine(Engine):
 
 
 class MirroredEngine(Engine):
-    """Trains on several devices of this process through `tf.distribute.MirroredStrategy`.
+    """An engine for several devices of this process, by `tf.distribute.MirroredStrategy`.
 
     Every device keeps the weights and the optimiser's state. Gradients are communicated twice: once to be
     clipped by their common norm, and once in Keras's optimisers, which always sum over the devices. Dropout
@@ -172,7 +172,7 @@ class MirroredEngine(Engine):
 
 
 class MultiWorkerEngine(MirroredEngine):
-    """Trains with several processes through `tf.distribute.MultiWorkerMirroredStrategy`.
+    """An engine for several processes, by `tf.distribute.MultiWorkerMirroredStrategy`.
 
     The processes run on one machine or many. Must be created before TensorFlow makes its first tensor;
     waits until all processes have joined.

@@ -2,4 +2,4 @@
 
 
 class DeviceError(ValueError):
-    """Reports that a requested device is not available; the message lists those that are, and the remedy."""
+    """A requested device is not available; the message lists those that are, and the remedy."""

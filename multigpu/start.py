@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Callable
 
 LOG_LEVEL = "TF_CPP_MIN_LOG_LEVEL"
-SILENT = "3"  # fatal errors alone; the import fails by an exception
+SILENT = "3"  # only fatal errors; the import fails by an exception
 
 
 def import_tensorflow(prepare: Callable[[], object] = lambda: None) -> None:

@@ -21,7 +21,7 @@ from asr.evaluation.labels.label_review import review_labels
 from asr.evaluation.published.figures import published_sets
 from asr.evaluation.scores import EvaluationRecord, scores_of
 from asr.pages.languages import chinese, untranslated
-from asr.report.evaluation_comparison_page import write_comparison
+from asr.report.evaluation_comparison_page import write_evaluation_comparison
 from asr.report.evaluation_page import ReportedRun, ReportedSet, write_report
 from asr.report.training_page import TrainingPage
 from asr.runs.advice import advice
@@ -202,9 +202,9 @@ def test_comparison_of_evaluations(examples, tmp_path):
     )
     bare = dataclasses.replace(b, hypotheses=[segment_of(u.tokens, "") for u in utterances])
     for one, other in itertools.permutations((a, b, bare), 2):
-        write_comparison(tmp_path / "c.html", compare_records(one, other))
+        write_evaluation_comparison(tmp_path / "c.html", compare_records(one, other))
         assert missing(tmp_path / "c.html") == []
-    write_comparison(tmp_path / "c.html", compare_records(a, a))
+    write_evaluation_comparison(tmp_path / "c.html", compare_records(a, a))
     assert missing(tmp_path / "c.html") == []
 
 

@@ -202,7 +202,7 @@ def evaluate(sentences: Iterable[Sequence[str]], path: Path | None) -> None:
     tokens = [label(" ".join(sentence), "syllables") for sentence in sentences]
     if path:
         path.write_text("".join(f"{a}\t{' '.join(b)}\n" for a, b in zip(texts, tokens, strict=True)), "utf-8")
-    converted = [conversion.text for conversion in Converter.load().convert_all(tokens)]
+    converted = [conversion.text for conversion in map(Converter.load().convert, tokens)]
     errors = [Levenshtein.distance(a, b) for a, b in zip(texts, converted, strict=True)]
     print(
         f"held out: {len(texts)} sentences of {sum(map(len, texts)) / len(texts):.1f} characters; "

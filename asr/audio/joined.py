@@ -8,7 +8,7 @@ from typing import BinaryIO
 
 
 class Joined(io.RawIOBase):
-    """Presents a head and parts of a stream as one stream.
+    """A head and parts of a stream as one stream.
 
     Args:
         stream: seekable.

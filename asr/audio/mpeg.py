@@ -19,7 +19,7 @@ READ_BYTES = 1 << 16  # at once
 SEARCH_BYTES = 1 << 12  # at first, as pieces may be short
 MAX_FRAME_BYTES = 2881
 ZERO_BYTES = b"\0"
-UNKNOWN_BYTES = 1 << 14  # more of them behind the last frame are reported: they may have been audio
+UNKNOWN_BYTES = 1 << 14  # more of them after the last frame are reported: they may have been audio
 MAX_TAGS = 20  # at either end
 MAX_RUNS = 1000  # more are no recording, and take long to join
 KIND_BITS = 0b11110_0000_1100  # of a header's second and third byte: version, layer, rate
@@ -59,7 +59,7 @@ class Mpeg(NamedTuple):
         num_frames: complete ones, without a Xing frame at the beginning.
         num_stated: as a Xing or VBRI frame states; 0 if it does not, None without such a frame.
         first: header of the first frame with audio.
-        num_unknown: bytes behind the frames that are neither tags nor zeros.
+        num_unknown: bytes after the frames that are neither tags nor zeros.
         is_broken: whether the last frame is incomplete.
     """
 
@@ -285,7 +285,7 @@ def _id3_size(head: bytes) -> int:
 
 
 def _audio_end(stream: BinaryIO) -> int:
-    """Return where the tags behind the audio begin, or the end of the file."""
+    """Return where the tags after the audio begin, or the end of the file."""
     end = stream.seek(0, io.SEEK_END)
     for _ in range(MAX_TAGS):
         size = _tag_bytes(stream, end)

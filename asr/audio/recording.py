@@ -345,7 +345,7 @@ def _opened_once(path: str, inode: int) -> BinaryIO:
 
 
 class _Decoded:
-    """Passes a stream to libsndfile, which a broken header makes seek to before the beginning.
+    """A stream for libsndfile, which a broken header makes seek to before the beginning.
 
     The stream's own error would be printed with its traceback, since no caller of the callback takes it.
 
@@ -486,7 +486,7 @@ def resample(waveform: npt.NDArray[Any], rate_hz: int) -> Waveform:
 
 
 class Resampler:
-    """Resamples a recording piece by piece, to what `resample` returns for the whole.
+    """Resampling piece by piece; the pieces are those of what `resample` returns for the whole.
 
     Args:
         rate_hz: sample rate of the recording.

@@ -83,7 +83,7 @@ class Piece:
 
 
 class SpeechDetector:
-    """Separates speech from noise in a stream, based on the last 30 seconds.
+    """A detector of speech in a stream, based on the last 30 seconds.
 
     What a frame contributes is computed once, when the frames that smoothing takes into account are complete.
     """
@@ -181,7 +181,7 @@ def speech_pieces(
 
 
 class Cutter:
-    """Cuts a stream into pieces of speech. Holds at most one piece and one block that are not yet cut.
+    """A stream that is cut into pieces of speech; at most one piece and one block are not yet cut.
 
     Args:
         grid: see `speech_pieces`.

@@ -47,7 +47,7 @@ def sources() -> list[Path]:
 def _choose_folder() -> bool:
     """Set numba's cache to a folder for the present sources; return whether it can be written.
 
-    Numba alone invalidates a function when its own file changes, but not when one does that it calls into.
+    Numba itself invalidates a function when its own file changes, but not when one does that it calls into.
     """
     import numba
 

@@ -266,7 +266,7 @@ def _extent(answer: Answer, file: PublishedFile) -> tuple[int, int | None]:
         raise UserError(f"{file.url}: expected the file, received status {answer.status}{file.hint}")
     stated = answer.headers.get("Content-Range", "").strip()
     match = re.fullmatch(r"bytes (?:(\d+)-\d+|\*)/(?:(\d+)|\*)", stated)
-    begin, end = match.groups() if match else (None, None)  # 416 states the end alone: nothing follows it
+    begin, end = match.groups() if match else (None, None)  # 416 states only the end: nothing follows it
     return int(begin or end or -1), int(end) if end else None
 
 

@@ -121,7 +121,7 @@ class Hypothesis:
 
 @dataclass(frozen=True, slots=True)
 class EditCounts:
-    """Counts edits between hypotheses and references; sums give corpus-wide (micro-averaged) rates."""
+    """Edits between hypotheses and references; sums give corpus-wide (micro-averaged) rates."""
 
     substitutions: int = 0
     insertions: int = 0

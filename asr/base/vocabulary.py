@@ -29,7 +29,7 @@ BLANK = "<blank>"
 
 
 class Vocabulary:
-    """Maps tokens to ids: `tokens[0]` is the blank, and a token's id is its index.
+    """Tokens by id: `tokens[0]` is the blank, and a token's id is its index.
 
     Args:
         tokens: the units without the blank, in the order of their ids, which start at 1.

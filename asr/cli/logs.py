@@ -32,7 +32,7 @@ def start_logging(*, verbose: bool, quiet: bool) -> None:
 
 
 class TerminalHandler(logging.Handler):
-    """Writes each record as a line; the line of a warning begins with its level."""
+    """A handler that writes each record as a line; the line of a warning begins with its level."""
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write the record to standard error; a closed pipe or a full disk does not end training."""

@@ -134,7 +134,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     survive_hangup()
     given = _with_set_before_each_setting(sys.argv[1:] if argv is None else argv)
     arguments, unknown = make_parser().parse_known_args([*map(_as_on_disk, given)])
-    if unknown:  # argparse alone would show how to use `asr`, not the command
+    if unknown:  # argparse itself would show how to use `asr`, not the command
         arguments.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
     start_logging(verbose=arguments.verbose, quiet=arguments.quiet)
     # tqdm reads it when imported: a progress bar is drawn rarely where each update is a line of a log file

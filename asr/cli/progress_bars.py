@@ -12,7 +12,7 @@ WAITING = "{desc} [{elapsed}]"  # of a task that counts nothing
 
 
 class ProgressBars:
-    """Shows the progress of each task as a bar; an `asr.base.work.OnProgress`.
+    """A bar for the progress of each task; an `asr.base.work.OnProgress`.
 
     with ProgressBars() as bars:
         prepare_corpus(..., on_progress=bars)

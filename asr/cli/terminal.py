@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 class Terminal(io.FileIO):
-    """Writes to a terminal as long as it is there.
+    """A stream to a terminal, which may vanish.
 
     A training whose terminal is closed still has to save its state, whatever it prints meanwhile.
     """
@@ -30,7 +30,7 @@ class Terminal(io.FileIO):
 
 
 class _Buffer(io.BufferedWriter):
-    """Marks a stream that was replaced."""
+    """A stream that was replaced."""
 
 
 def survive_hangup() -> None:

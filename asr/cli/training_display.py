@@ -24,13 +24,13 @@ SMOOTHING = 0.95
 
 
 class TrainingDisplay(TrainingObserver):
-    """Shows one bar in seconds of audio for the whole run.
+    """One bar in seconds of audio for the whole run.
 
     The throughput is that of the steps after a session's first one, which compiles the model, without the
     evaluation on dev; until there are such steps, none is shown.
 
     Training continues when the reader of the output has exited: the Ctrl-C that asks training to save ends a
-    `tee` behind it at once.
+    `tee` after it at once.
 
     Args:
         preparing: bars of the work before the first step; the caller closes them where that work fails.

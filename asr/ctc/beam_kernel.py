@@ -64,7 +64,7 @@ class Beam(NamedTuple):
 
 
 class Offers(NamedTuple):
-    """Collects the prefixes that compete for the next beam: old prefixes, and old ones extended by a token.
+    """The prefixes that compete for the next beam: old prefixes, and old ones extended by a token.
 
     There are three rankings of `beam` prefixes each. Hot words do not count in the first, so that they never
     displace what was said. The other two take what does not fit into it and has a boost, by scores with hot
@@ -180,14 +180,14 @@ def offer_old_prefixes(row: Float32, fusion: Fusion, nodes: Nodes, beam: Beam, o
         heap.size[0] = 0
     offers.free[0] = 0
     best = -np.inf
-    for place in range(beam.size[0]):
-        node = beam.node[place]
+    for rank in range(beam.size[0]):
+        node = beam.node[rank]
         last = nodes.token[node]
-        blank = log_add(beam.blank[place], beam.token[place]) + row[BLANK_ID]
+        blank = log_add(beam.blank[rank], beam.token[rank]) + row[BLANK_ID]
         token = -np.inf
         if node != ROOT:
-            token = beam.token[place] + row[last]
-            shorter = nodes.place[nodes.parent[node]]
+            token = beam.token[rank] + row[last]
+            shorter = nodes.rank[nodes.parent[node]]
             if shorter != NONE:
                 token = log_add(token, ending(nodes, beam, shorter, last) + row[last])
         plain = nodes.added[node] + log_add(blank, token)
@@ -234,10 +234,10 @@ def offer_new_prefixes(
     has_hot_words, boost, after = len(fusion.hot_words.tokens) > 0, 0.0, 0
     keeps, by_now, rest = True, 0.0, np.inf  # without hot words, there is one ranking
     said, whole, begun = worst(offers.said), worst(offers.whole), worst(offers.begun)  # until the next offer
-    for place in range(beam.size[0]):
-        node = beam.node[place]
+    for rank in range(beam.size[0]):
+        node = beam.node[rank]
         boostable = fusion.hot_words.most[nodes.hot_state[node]]
-        total = log_add(beam.blank[place], beam.token[place])
+        total = log_add(beam.blank[rank], beam.token[rank])
         most = nodes.added[node] + most_added(fusion, nodes, node) + total
         for index in range(num_tokens if boostable > 0 else min(num_tokens, pruning.max_tokens)):
             if index == num_sorted:
@@ -260,10 +260,10 @@ def offer_new_prefixes(
                 if at_most <= said and at_most + by_now <= rest:
                     continue
             # without a blank between, a repeated token is one token
-            log_prob = row[token] + (beam.blank[place] if token == nodes.token[node] else total)
+            log_prob = row[token] + (beam.blank[rank] if token == nodes.token[node] else total)
             child = find_child(nodes, node, token)
             if child != NONE:
-                if nodes.place[child] != NONE:
+                if nodes.rank[child] != NONE:
                     continue
                 plain = log_prob + nodes.added[child]
             else:
@@ -285,11 +285,11 @@ def worst(heap: Heap) -> float:
 
 
 @compilable_inline
-def ending(nodes: Nodes, beam: Beam, place: int, token: int) -> float:
+def ending(nodes: Nodes, beam: Beam, rank: int, token: int) -> float:
     """Return the log probability of the alignments of a prefix that this token may extend."""
-    if token == nodes.token[beam.node[place]]:
-        return float(beam.blank[place])  # without a blank between, a repeated token is one token
-    return float(log_add(beam.blank[place], beam.token[place]))
+    if token == nodes.token[beam.node[rank]]:
+        return float(beam.blank[rank])  # without a blank between, a repeated token is one token
+    return float(log_add(beam.blank[rank], beam.token[rank]))
 
 
 @compilable_inline
@@ -334,30 +334,30 @@ def take_place(heap: Heap, key: float, item: int) -> int:
 @compilable
 def take_offers(fusion: Fusion, nodes: Nodes, beam: Beam, offers: Offers, floor: float) -> None:
     """Build the next beam from the offers that score at least `floor` without hot words."""
-    for place in range(beam.size[0]):
-        nodes.place[beam.node[place]] = NONE
+    for rank in range(beam.size[0]):
+        nodes.rank[beam.node[rank]] = NONE
     beam.size[0] = 0
     for heap in (offers.said, offers.whole, offers.begun):
         kept = 0
         for index in range(heap.size[0]):
             kept += offers.plain[heap.items[index]] >= floor
         beam.size[0] += kept
-        place = beam.size[0] - 1
+        rank = beam.size[0] - 1
         while heap.size[0]:
             row = pop(heap)
             if offers.plain[row] >= floor:
-                take_offer(fusion, nodes, beam, offers, row, place)
-                place -= 1
+                take_offer(fusion, nodes, beam, offers, row, rank)
+                rank -= 1
 
 
 @compilable_inline
-def take_offer(fusion: Fusion, nodes: Nodes, beam: Beam, offers: Offers, row: int, place: int) -> None:
+def take_offer(fusion: Fusion, nodes: Nodes, beam: Beam, offers: Offers, row: int, rank: int) -> None:
     """Put an offer into the beam."""
     node = offers.node[row]
     if node == NONE:
         node = add_node(fusion, nodes, offers.parent[row], offers.last[row])
-    nodes.place[node] = place
-    beam.node[place], beam.blank[place], beam.token[place] = node, offers.blank[row], offers.token[row]
+    nodes.rank[node] = rank
+    beam.node[rank], beam.blank[rank], beam.token[rank] = node, offers.blank[row], offers.token[row]
 
 
 @compilable
@@ -377,17 +377,17 @@ def read_beam(
     """
     size = beam.size[0]
     scores, acoustic, language = np.empty(size), np.empty(size), np.empty(size)
-    for place in range(size):
-        node = beam.node[place]
-        acoustic[place] = log_add(beam.blank[place], beam.token[place])
-        language[place] = nodes.language[node]
+    for rank in range(size):
+        node = beam.node[rank]
+        acoustic[rank] = log_add(beam.blank[rank], beam.token[rank])
+        language[rank] = nodes.language[node]
         state = nodes.hot_state[node]
         kept = nodes.boost[node] - fusion.hot_words.lent[state] + fusion.hot_words.final[state]
-        scores[place] = acoustic[place] + nodes.added[node] + kept
+        scores[rank] = acoustic[rank] + nodes.added[node] + kept
         if finished and fusion.has_language_model:
             log_prob, added = end_sentence(fusion, nodes, node, sentence_end)
-            language[place] += log_prob
-            scores[place] += added
+            language[rank] += log_prob
+            scores[rank] += added
     return scores, acoustic, language
 
 

@@ -74,7 +74,7 @@ class BeamState:
 
 
 class BeamSearch:
-    """Searches clips and streams with the same settings, one by one or concurrently.
+    """A beam search of clips and streams, one by one or concurrently.
 
     Args:
         vocabulary: of the log probabilities.
@@ -184,15 +184,15 @@ class BeamSearch:
         scores, acoustic, language = compiled(read_beam)(
             self._fusion, self._sentence_end, finished, state.nodes, state.beam
         )
-        places = np.argsort(-scores, kind="stable")[:at_most]
+        ranks = np.argsort(-scores, kind="stable")[:at_most]
         return [
             Candidate(
-                tuple(compiled(tokens_of)(state.nodes, state.beam.node[place]).tolist()),
-                float(scores[place]),
-                float(acoustic[place]),
-                float(language[place]),
+                tuple(compiled(tokens_of)(state.nodes, state.beam.node[rank]).tolist()),
+                float(scores[rank]),
+                float(acoustic[rank]),
+                float(language[rank]),
             )
-            for place in places
+            for rank in ranks
         ]
 
 
@@ -212,7 +212,7 @@ def _make_nodes(room: int, num_context_words: int) -> Nodes:
         first_child=ints(),
         next_sibling=ints(),
         length=ints(),
-        place=ints(),
+        rank=ints(),
         language=floats(),
         word=ints(),
         hot_state=ints(),

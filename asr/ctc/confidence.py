@@ -1,6 +1,6 @@
 """Estimates the probability that each token of a hypothesis is right, and how well such estimates calibrate.
 
-If the acoustic model alone decides, a token's confidence is the posterior of its frames. With a language
+If only the acoustic model decides, a token's confidence is the posterior of its frames. With a language
 model or hot words that posterior is too low for the tokens that they corrected, so the confidence is the
 share of the candidates that agree on the token, weighted by score (Wessel et al., 2001, "Confidence measures
 for large vocabulary continuous speech recognition"). Calibration follows Guo et al. (2017), arXiv:1706.04599.
@@ -93,7 +93,7 @@ class CalibrationBin:
 
 @dataclass(frozen=True, slots=True)
 class Calibration:
-    """Measures calibration: whether tokens of confidence 0.9 are right nine times out of ten.
+    """The calibration of confidences: whether tokens of 0.9 are right nine times out of ten.
 
     Attributes:
         bins: those that contain tokens, by rising confidence.

@@ -79,10 +79,10 @@ def _losses_and_gradient(
 def uniform_alignment_prior(
     num_frames: Tensor, num_labels: Tensor, num_padded_frames: Tensor, num_columns: Tensor
 ) -> Tensor:
-    """Return how near each frame is to each label's place, (B, T, U) float32: 0 there, less elsewhere.
+    """Return a prior of each label's frame, (B, T, U) float32: 0 at the label's own time, less elsewhere.
 
-    The places of a clip's labels are spread evenly over its frames. It is the natural logarithm of a normal
-    distribution around each of them, whose top is 1, with a standard deviation of EVEN_DEVIATION.
+    The times of a clip's labels are spread evenly over its frames. The prior is the natural logarithm of a
+    normal distribution around each of them, with a top of 1 and a standard deviation of PRIOR_STD.
 
     Args:
         num_frames: (B,) int32.

@@ -79,7 +79,7 @@ class Nodes(NamedTuple):
         token: (N,) the last token; the blank for the empty prefix.
         first_child, next_sibling: (N,) lists of children.
         length: (N,) number of tokens.
-        place: (N,) rank in the beam; `NONE` for a prefix outside it.
+        rank: (N,) in the beam; `NONE` for a prefix outside it.
         language: (N,) natural log probability by the language model, of whole words.
         word: (N,) state of the word that has begun, see `Spelling`.
         hot_state: (N,) state of the hot words' automaton.
@@ -95,7 +95,7 @@ class Nodes(NamedTuple):
     first_child: Int32
     next_sibling: Int32
     length: Int32
-    place: Int32
+    rank: Int32
     language: Float64
     word: Int32
     hot_state: Int32
@@ -122,7 +122,7 @@ def add_node(fusion: Fusion, nodes: Nodes, parent: int, token: int) -> int:
     node: int = nodes.size[0]
     nodes.size[0] += 1
     nodes.parent[node], nodes.token[node], nodes.length[node] = parent, token, nodes.length[parent] + 1
-    nodes.first_child[node], nodes.place[node] = NONE, NONE
+    nodes.first_child[node], nodes.rank[node] = NONE, NONE
     nodes.next_sibling[node], nodes.first_child[parent] = nodes.first_child[parent], node
     state, boost = hot_word_step(fusion.hot_words, nodes.hot_state[parent], token)
     nodes.hot_state[node], nodes.boost[node] = state, nodes.boost[parent] + boost
@@ -323,7 +323,7 @@ def compact(nodes: Nodes, kept: Int32) -> None:
 @compilable
 def move(nodes: Nodes, source: int, row: int, parent: int) -> None:
     """Move a node to an earlier row (or its own), and link it to its parent there."""
-    for array in (nodes.token, nodes.length, nodes.place, nodes.word, nodes.hot_state):
+    for array in (nodes.token, nodes.length, nodes.rank, nodes.word, nodes.hot_state):
         array[row] = array[source]
     for amounts in (nodes.language, nodes.added, nodes.boost):
         amounts[row] = amounts[source]

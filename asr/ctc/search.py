@@ -40,7 +40,7 @@ LogProbs: TypeAlias = npt.NDArray[np.float32]  # (T, V), natural logarithms
 
 
 class Search(Protocol):
-    """Turns logits into hypotheses.
+    """A search for the hypotheses of logits.
 
     The state of a stream can be copied by `copy.deepcopy`.
 

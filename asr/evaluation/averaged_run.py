@@ -86,5 +86,5 @@ def _greedy_evaluation(run: Run, data: Dataset) -> Evaluation:
     from asr.evaluation.evaluator import Evaluator
     from asr.transcription.recognizer import Recognizer
 
-    recognizer = Recognizer.of_choice(run)
+    recognizer = Recognizer.of_run(run)
     return Evaluator(recognizer.runner, recognizer.vocabulary).evaluate(data)

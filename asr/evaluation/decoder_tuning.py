@@ -182,7 +182,7 @@ def greedy_set(
 
 
 class DecoderTuner:
-    """Searches for the best weights; the same weights are never tried twice.
+    """The search for the best weights; the same weights are never tried twice.
 
     Args:
         batches: of the dev set.
@@ -371,7 +371,7 @@ def tune_decoder(
     choice = dataclasses.replace(choice, settings=settings)
     vocabulary = opened.vocabulary()
     language_model = fusion_model(lm_path, vocabulary, on_progress)
-    recognizer = Recognizer.trained(opened, devices=devices) if devices else Recognizer.of_choice(opened)
+    recognizer = Recognizer.trained(opened, devices=devices) if devices else Recognizer.of_run(opened)
     data = _up_to_an_hour(evaluation_data(path_of(manifest), vocabulary, on_progress)[0])
     outputs = []
     on_progress(Work("recognizing", 0, len(data.utterances), "utterances"))

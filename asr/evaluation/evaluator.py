@@ -79,7 +79,7 @@ class Evaluation:
 
 
 class Evaluator:
-    """Evaluates one model any number of times; a graph of TensorFlow is traced once.
+    """The evaluation of one model, any number of times; a graph of TensorFlow is traced once.
 
     Args:
         runner: the model on its devices.

@@ -16,7 +16,7 @@ import numpy as np
 
 from asr.base.errors import UserError
 from asr.base.text.pieces import UNITS_MODEL, Pieces
-from asr.base.text.pinyin import mandarin_syllables
+from asr.base.text.pinyin import known_syllables
 from asr.base.text.units import UNITS_IN_PIECES, Unit, unit_of
 from asr.base.work import OnProgress, Work, ignore_progress
 from asr.language.ngram.folder import models_in, ordinary_words, sample_words
@@ -102,7 +102,7 @@ def _on_pieces(
         path: unit if unit in UNITS_IN_PIECES else "words" for path, unit in found.items()
     }
     # a model over the words of mixed labels has all syllables, in its text or not
-    is_mixed = any({*mandarin_syllables()} <= model.ids.keys() for model in models.values())
+    is_mixed = any(known_syllables() <= model.ids.keys() for model in models.values())
     with tempfile.TemporaryDirectory() as folder:
         unit: Unit = "mixed" if is_mixed else "pieces"
         text = PieceText(texts, pieces, Path(folder), on_progress, unit=unit, words=True)

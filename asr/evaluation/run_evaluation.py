@@ -82,7 +82,7 @@ def evaluate(
 
     opened, manifest = Run.open(run), path_of(manifest)
     choice = choice or DecoderChoice(opened.decoder_settings())
-    recognizer = Recognizer.of_choice(opened, choice, devices, on_progress)
+    recognizer = Recognizer.of_run(opened, choice, devices, on_progress)
     data, num_left_out = evaluation_data(manifest, recognizer.vocabulary, on_progress)
     if compared_with is not None:  # fail before recognition, which may take an hour
         token = recognizer.vocabulary.token_name

@@ -13,7 +13,7 @@ from asr.base.text.hanzi_text import HANZI, SPACES_BETWEEN_HANZI, is_hanzi
 from asr.base.text.units import characters_in
 
 SPOKEN_SIGNS = "%‰&@#°"  # punctuation or symbols by Unicode, but spoken: 50% and 50 are read differently
-SILENT = ("P", "Z", "C", "Sk", "So")  # punctuation, spaces, control characters, accents alone, pictures
+SILENT = ("P", "Z", "C", "Sk", "So")  # punctuation, spaces, control characters, bare accents, pictures
 APOSTROPHES = "'\u2019"  # appear within a word
 
 PIECE = re.compile(rf"[{HANZI}]+|[^{HANZI} ]+")

@@ -104,7 +104,7 @@ def measure(
 
 
 class _Comparison:
-    """Adds up the differences of clips; only its methods and `measure` change it.
+    """The differences of clips, added up; only its methods and `measure` change it.
 
     Args:
         vocabulary: of the logits.

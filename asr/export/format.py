@@ -81,7 +81,7 @@ class Card(NamedTuple):
     Attributes:
         licence: of the weights, such as "CC BY-SA 4.0".
         text: in Markdown: from whom it learned, what it cannot do.
-        recognizes: whether it recognizes speech as it is; else it is a start for fine-tuning alone.
+        recognizes: whether it recognizes speech as it is; else it is only a start for fine-tuning.
     """
 
     licence: str = ""
@@ -132,7 +132,7 @@ class Outputs(NamedTuple):
 
 
 class Runtime(Protocol):
-    """Runs an exported model; its class is called with the folder, in a process that has no TensorFlow.
+    """A runtime of exported models; its class is called with the folder, in a process without TensorFlow.
 
     Attributes:
         takes_batches: whether `run` takes several clips, which it pads to the longest.

@@ -65,7 +65,7 @@ def make_acoustic_model(
 
 @keras.saving.register_keras_serializable("polyphone")
 class AcousticModel(BuildOnCall, keras.Model):
-    """Maps int16 audio to logits: one Keras model, so that training and serving share its features.
+    """A Keras model from int16 audio to logits, features included, so that training and serving share these.
 
     Args:
         features: maps audio to features.

@@ -35,7 +35,7 @@ def learning_rate_given_to(optimizer: keras.optimizers.Optimizer) -> Any:
 
 
 class UnscaledOptimizer(keras.optimizers.LossScaleOptimizer):
-    """Applies finite gradients and skips a step with others, at one constant scale of the loss.
+    """An optimizer that skips steps with gradients that are not finite, at one constant scale of the loss.
 
     Replaced by an option of Keras that skips steps whose gradients are not finite.
     """

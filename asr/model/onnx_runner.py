@@ -78,10 +78,10 @@ class OnnxModel:
 
 
 class OnnxSession:
-    """Runs a graph whose inputs and outputs `asr.model.onnx.model.onnx_model` describes.
+    """A session of ONNX Runtime with a graph that `asr.model.onnx.model.onnx_model` describes.
 
     All cores work on a single clip. A batch is divided into parts of a few clips, each of which one core runs
-    by itself: its values stay in the core's cache, and no core waits for another behind every operator.
+    by itself: its values stay in the core's cache, and no core waits for another after every operator.
 
     Args:
         graph: contents of the file, kept for the batches' session, since the file may be replaced meanwhile.
@@ -123,7 +123,7 @@ class OnnxSession:
 
 
 class OnnxRunner(ModelRunner):
-    """Runs a graph over batches of audio.
+    """A graph in ONNX Runtime that can be run over batches of audio.
 
     Args:
         session: runs the graph.
@@ -157,7 +157,7 @@ class OnnxRunner(ModelRunner):
 def _run(
     session: onnxruntime.InferenceSession, audio: Waveform, num_samples: npt.NDArray[np.int32]
 ) -> Logits:
-    """Return the logits of clips (B, S), of which padding behind the longest is left out."""
+    """Return the logits of clips (B, S), of which padding after the longest is left out."""
     scaled = audio[:, : num_samples.max()] * np.float32(1 / INT16_SCALE)
     inputs = {"audio": scaled, "num_samples": num_samples.astype(np.int64)}
     return Logits(*session.run(None, inputs))

@@ -32,7 +32,7 @@ class ReceptiveField(NamedTuple):
 
     Attributes:
         before: inputs before the place of the output, of the first one if several are a chunk.
-        after: inputs behind the place of the output, of the last one if several are a chunk.
+        after: inputs after the place of the output, of the last one if several are a chunk.
         chunk: number of outputs that depend on the same inputs. Where it is above 1, a model has to get its
             inputs from a place on that is a multiple of this number of outputs.
     """
@@ -66,7 +66,7 @@ class AudioModel(Protocol):
 
 
 class ModelRunner(Protocol):
-    """Runs a model over batches of audio.
+    """A model that can be run over batches of audio.
 
     Attributes:
         num_devices: number of devices among which a batch is divided.
@@ -91,7 +91,7 @@ class ModelRunner(Protocol):
 
 
 class WrappedRunner(ModelRunner):
-    """Runs a model through another runner; a subclass says how in `compiled`.
+    """A runner on top of another one; subclasses define `compiled`.
 
     Attributes:
         runner: runs the model.

@@ -32,7 +32,7 @@ Placed: TypeAlias = Callable[..., Logits]
 
 
 class TensorFlowRunner(ModelRunner):
-    """Runs an acoustic model over batches of audio, each of its devices over a share of the rows.
+    """An acoustic model on devices, each of which runs a share of the rows of a batch of audio.
 
     Args:
         model: maps audio to logits.

@@ -77,7 +77,7 @@ class Chart:
 
 @dataclass(frozen=True)
 class Axis:
-    """Maps values to positions on an axis."""
+    """The positions of values on an axis."""
 
     low: float
     high: float
@@ -157,7 +157,7 @@ def stacked_chart(
 
 @dataclass(frozen=True)
 class Plot:
-    """Draws the area between the axes."""
+    """The area between the axes."""
 
     width: int
     x_axis: Axis

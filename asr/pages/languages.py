@@ -108,7 +108,7 @@ def _pattern(english: str, translation: str) -> _Pattern:
 
 
 class _TextParser(HTMLParser):
-    """Collects the texts that a page shows, and those of attributes that are shown or read aloud."""
+    """A parser for the texts that a page shows, and those of attributes that are shown or read aloud."""
 
     def __init__(self) -> None:
         super().__init__()

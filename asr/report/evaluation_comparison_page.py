@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 from asr.evaluation.comparison import Change, Comparison
@@ -16,13 +15,12 @@ from asr.transcription.transcript import Segment
 NUM_SHOWN = 30
 
 
-def write_comparison(path: Path, comparison: Comparison, written: datetime | None = None) -> None:
+def write_evaluation_comparison(path: Path, comparison: Comparison) -> None:
     """Write the comparison of two systems as an HTML page, atomically.
 
     Args:
         path: of the HTML file; its folder is created.
         comparison: of the two systems.
-        written: the date on the page; now by default.
 
     Raises:
         UserError: the file cannot be written.
@@ -32,7 +30,6 @@ def write_comparison(path: Path, comparison: Comparison, written: datetime | Non
         path,
         "asr.report",
         "evaluation_comparison.html",
-        written=written,
         comparison=comparison,
         verdict=_verdict(comparison),
         table=Table(headings, rows),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 from asr.base.text.wording import percent, short_number, short_percent
@@ -18,13 +17,12 @@ from asr.runs.progress import EpochMetrics
 NUM_COLOURS = 6  # of the stylesheet; runs from the seventh on share them, and differ by their letters
 
 
-def write_compare_page(path: Path, runs: Sequence[ComparedRun], written: datetime | None = None) -> None:
+def write_run_comparison(path: Path, runs: Sequence[ComparedRun]) -> None:
     """Write the comparison of runs as an HTML page, atomically.
 
     Args:
         path: of the HTML file; its folder is created.
         runs: at least two.
-        written: the date on the page; now by default.
 
     Raises:
         UserError: the file cannot be written.
@@ -34,7 +32,6 @@ def write_compare_page(path: Path, runs: Sequence[ComparedRun], written: datetim
         path,
         "asr.report",
         "run_comparison.html",
-        written=written,
         runs=runs,
         cards=[_card(run, run in best_runs(runs)) for run in runs],
         colours={run.letter: colour(run) for run in runs},

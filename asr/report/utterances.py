@@ -80,7 +80,7 @@ class UtteranceCard:
 
 @dataclass(frozen=True)
 class EditKey:
-    """Explains the colour and the letter of an edit."""
+    """The meaning of the colour and the letter of an edit."""
 
     edit: str
     mark: str

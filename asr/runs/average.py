@@ -89,7 +89,7 @@ def write_average(run: Run, average: Average, target: Path) -> None:
 
 
 class _Mean:
-    """Sums up weights in double precision."""
+    """A mean of weights in double precision."""
 
     def __init__(self) -> None:
         self.epochs: list[int] = []

@@ -129,7 +129,7 @@ class CheckpointStore:
 
 
 class BackgroundWriter:
-    """Runs jobs one after another in a background thread."""
+    """A background thread that runs jobs one after another."""
 
     def __init__(self) -> None:
         self._thread: threading.Thread | None = None

@@ -63,7 +63,7 @@ class EpochMetrics:
 
 @dataclass(frozen=True)
 class EpochSoFar:
-    """Sums up the finished batches of the current epoch.
+    """The finished batches of the current epoch, summed up.
 
     Attributes:
         batches: number of batches, including skipped ones.

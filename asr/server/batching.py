@@ -62,7 +62,7 @@ class _Job:
 
 
 class Batcher:
-    """Runs jobs in batches, in a thread of its own.
+    """A thread that runs jobs in batches.
 
     Args:
         kinds: of jobs.

@@ -11,7 +11,7 @@ from asr.base.errors import UserError
 
 @dataclass(frozen=True)
 class Certificate:
-    """Names the files of a certificate for TLS.
+    """The files of a certificate for TLS.
 
     Attributes:
         certificate: chain in PEM, that of the server first.

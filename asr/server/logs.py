@@ -18,7 +18,7 @@ def without_traceback_of_bad_text(record: logging.LogRecord) -> bool:
 
 
 class JsonFormatter(logging.Formatter):
-    """Formats a record as a JSON object; `extra={"fields": {...}}` adds fields to it."""
+    """A formatter of records as JSON objects; `extra={"fields": {...}}` adds fields."""
 
     @override
     def format(self, record: logging.LogRecord) -> str:

@@ -20,7 +20,7 @@ LENGTH_STEP = SAMPLE_RATE_HZ // 4  # samples
 
 
 class PaddedRunner(WrappedRunner):
-    """Runs a model on batches whose length is a multiple of a quarter of a second."""
+    """A runner that pads batches to a multiple of a quarter of a second."""
 
     @override
     def compiled(self, reduce: Reduce) -> Callable[..., Any]:

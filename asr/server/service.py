@@ -49,7 +49,7 @@ OnSegment = Callable[[Segment], None]
 
 
 class RecognitionService:
-    """Recognizes recordings; all methods that are not `async` may be called from any thread.
+    """The recognition of recordings; methods that are not `async` may be called from any thread.
 
     Args:
         recognizer: the model and its decoder.
@@ -158,7 +158,7 @@ class RecognitionService:
                 decoder = await asyncio.get_running_loop().run_in_executor(self._hot_words, work)
             finally:
                 stopped.set()
-        decoder = decoder.spoken if is_spoken else decoder
+        decoder = decoder.without_itn if is_spoken else decoder
         return None if decoder == usual else decoder
 
     def _decoder_favouring(
@@ -262,7 +262,7 @@ class RecognitionService:
 
 
 class _BatchedRunner(WrappedRunner):
-    """Runs a model in turns with other clients, batch by batch, for one recording.
+    """A runner for one recording, which takes turns with other clients, batch by batch.
 
     Args:
         runner: of the model.

@@ -155,7 +155,7 @@ def uvicorn_config(app: ASGIApp, limits: Limits, certificate: Certificate | None
 
 
 class Server(uvicorn.Server):
-    """Serves an application until a signal, and then until the requests in progress are answered.
+    """A server that runs until a signal, and then until the requests in progress are answered.
 
     Args:
         config: of the HTTP server.

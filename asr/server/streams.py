@@ -39,7 +39,7 @@ MAX_JOINED_S = 4.0  # of sound at most that a lagging stream is fed in one call
 
 
 class Streams:
-    """Opens streams, up to a limit.
+    """The open streams of a server, up to a limit.
 
     Args:
         recognizer: the model and its decoder.
@@ -51,7 +51,7 @@ class Streams:
         self._runner = StreamingRunner(recognizer.runner, len(recognizer.vocabulary), self._run_clip)
         self._logits = recognizer.runner.compiled(lambda logits: logits)
         self._pool = ThreadPoolExecutor(limits.max_streams, KIND)
-        self._stops: list[Callable[[], None]] = []  # of open streams; used in the event loop alone
+        self._stops: list[Callable[[], None]] = []  # of open streams; used in the event loop only
         self.batcher: Batcher | None = None  # is set when it exists, since it runs what is made here
 
     @property
@@ -128,7 +128,7 @@ class Streams:
 
 
 class LiveStream:
-    """Transcribes one stream; one method at a time.
+    """One stream; call one method at a time.
 
     Args:
         stream: to feed.

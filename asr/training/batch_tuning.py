@@ -126,7 +126,7 @@ def search(attempt: Callable[[float], Trial], configured_s: float) -> Iterator[T
 
 
 class Attempts:
-    """Tries sizes in a process, and in another one after each failure, which leaves memory behind.
+    """Attempts in a process, and in another one after each failure, since a failed one keeps its memory.
 
     Args:
         serve: see `ChildProcess`; answers each size with a `Trial`.

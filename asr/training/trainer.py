@@ -66,7 +66,7 @@ PICTURES_EVERY_S = 60.0  # seconds of training between pictures, which take a wh
 
 
 class TrainingData(Protocol):
-    """Defines what the loop needs of a training set; `data_pipeline.batches.dataset.Dataset` provides it."""
+    """A training set as the loop needs it; `data_pipeline.batches.dataset.Dataset` is one."""
 
     @property
     def utterances(self) -> Sequence[Utterance]:
@@ -123,16 +123,20 @@ class TrainingSetup:
     start_error: float | None = None
     evaluator: Evaluator | None = None
 
+    @property
+    def on_devices(self) -> Any:
+        """Return what is called to run the model."""
+        return self.placed or self.model
+
 
 def make_evaluator(engine: Engine, setup: TrainingSetup) -> Evaluator:
     """Return the evaluator of the model that is trained, on the devices that train it."""
-    placed = setup.placed or setup.model
-    runner = TensorFlowRunner(setup.model, engine.spread, engine.num_devices, placed)
+    runner = TensorFlowRunner(setup.model, engine.spread, engine.num_devices, setup.on_devices)
     return Evaluator(runner, setup.vocabulary)
 
 
 class Trainer:
-    """Trains one model on one training set.
+    """The training of one model on one training set.
 
     Args:
         engine: runs the steps, on one device or several.
@@ -157,7 +161,7 @@ class Trainer:
         self.train_data, self.dev_data, self.vocabulary = setup.train_data, setup.dev_data, setup.vocabulary
         self.stop = stop or StopRequest()
         self.observer = observer if observer and engine.is_chief else TrainingObserver()
-        self.placed = setup.placed or model
+        self.placed = setup.on_devices
         self.evaluator = setup.evaluator or make_evaluator(engine, setup)
         self._one_by_one = TensorFlowRunner(model, placed=self.placed)
         self.store = CheckpointStore(run, config.train.keep_last, config.train.keep_best)
@@ -174,7 +178,7 @@ class Trainer:
         self.average = None
         if config.train.ema_decay:
             self.average = MovingAverage(model, config.train.ema_decay)
-        self.trouble = Diagnostics(config.train, warmup_steps_of(config.train, num_steps))
+        self.diagnostics = Diagnostics(config.train, warmup_steps_of(config.train, num_steps))
         self.callbacks = Callbacks(setup.callbacks, model, self.optimizer, self.num_epochs, len(plan))
         self.board = TensorBoard(run.tensorboard_dir) if engine.is_chief else None
         self.profiler = Profiler(run.tensorboard_dir) if setup.profile and engine.is_chief else None
@@ -199,7 +203,7 @@ class Trainer:
         restore_state(checkpoint, self.model, self.optimizer, self._averages)
         self.progress = checkpoint.progress
         reported = self.progress.reported
-        self.trouble = Diagnostics(self.config.train, self.trouble.warmup_steps, reported)
+        self.diagnostics = Diagnostics(self.config.train, self.diagnostics.warmup_steps, reported)
         if self.progress.epochs_done >= self.config.train.epochs:
             logger.info(
                 "%s: all epochs are trained already; a higher train.epochs trains on", self.run.directory
@@ -253,7 +257,9 @@ class Trainer:
             epoch = self._train_batch([self.train_data.utterances[index] for index in indices], batch)
             ended_s = time.monotonic()
             epoch = epoch.with_time(ended_s - began_s, waiting_s)
-            self.progress = dataclasses.replace(self.progress, epoch=epoch, reported=self.trouble.reported)
+            self.progress = dataclasses.replace(
+                self.progress, epoch=epoch, reported=self.diagnostics.reported
+            )
             began_s = ended_s
             self._save_if_due()
             asked_s = time.monotonic()
@@ -312,9 +318,11 @@ class Trainer:
             learning_rate=learning_rate_of(self.optimizer),
         )
         try:
-            lines = self.trouble.after_skipped(batch)
+            lines = self.diagnostics.after_skipped(batch)
         except UserError:
-            self.progress = dataclasses.replace(self.progress, epoch=epoch, reported=self.trouble.reported)
+            self.progress = dataclasses.replace(
+                self.progress, epoch=epoch, reported=self.diagnostics.reported
+            )
             self._save()
             raise
         for line in lines:
@@ -353,10 +361,10 @@ class Trainer:
         history = (*self.progress.history, metrics)
         self.observer.on_epoch(metrics, self.num_epochs)
         self.callbacks.epoch_end(metrics.epoch - 1, metrics)
-        for line in self.trouble.after_epoch(history, edits):
+        for line in self.diagnostics.after_epoch(history, edits):
             self._warn(line)
         self.progress = dataclasses.replace(
-            self.progress, history=history, epoch=EpochSoFar(), reported=self.trouble.reported
+            self.progress, history=history, epoch=EpochSoFar(), reported=self.diagnostics.reported
         )
         self._save()
         if self.page is not None:
@@ -464,7 +472,7 @@ class Trainer:
         config = self.config.train
         phone_ids = self.vocabulary.phone_ids() if self.config.model.intermediate_units == "phones" else ()
         objective = make_objective(
-            config, self.optimizer, self.trouble.warmup_steps, self._flat_steps, phone_ids
+            config, self.optimizer, self.diagnostics.warmup_steps, self._flat_steps, phone_ids
         )
         return make_step(self.engine, self.placed, self.optimizer, config, objective)
 

@@ -11,7 +11,7 @@ from asr.transcription.transcript import Segment
 
 
 class ClipRecognizer:
-    """Transcribes clips, each of which becomes one segment.
+    """A recognizer of clips, each of which becomes one segment.
 
     Args:
         runner: the model on its devices.

@@ -20,7 +20,7 @@ SEARCH_BEAM = 16  # width of the search where hot words or alternatives replace 
 
 @dataclass(frozen=True)
 class Decoder:
-    """Turns logits into segments.
+    """The search for the tokens of logits, and the writer of their text.
 
     Attributes:
         search: for the tokens.
@@ -36,9 +36,9 @@ class Decoder:
         return cls(GreedySearch(vocabulary, frame_s), TextWriter(vocabulary))
 
     @property
-    def spoken(self) -> Decoder:
+    def without_itn(self) -> Decoder:
         """Return the decoder that writes numbers as they are spoken."""
-        return Decoder(self.search, self.writer.spoken)
+        return Decoder(self.search, self.writer.without_itn)
 
     def with_(self, hot_words: HotWords | None = None, n_best: int = 1) -> Decoder:
         """Return a decoder that favours other words and finds more hypotheses, by beam search.

@@ -20,7 +20,7 @@ from asr.transcription.transcript import Transcript
 
 
 class LoadedFrom(NamedTuple):
-    """Identifies what a recognizer was loaded from, to detect that another one differs."""
+    """What a recognizer was loaded from, to detect that another one differs."""
 
     files: tuple[Path, ...]  # of the model and the decoder
     decoder: str  # its settings
@@ -33,7 +33,7 @@ class LoadedFrom(NamedTuple):
 
 
 class FileRecognizer(Protocol):
-    """Transcribes files: a `Recognizer`, or the workers of a cluster with the same model.
+    """A recognizer of files: a `Recognizer`, or the workers of a cluster with the same model.
 
     Attributes:
         origin: what the model and its decoder were loaded from; None if unknown.

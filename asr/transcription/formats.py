@@ -49,7 +49,7 @@ def is_timed(format_name: Format) -> TypeIs[FileFormat]:
 
 
 class ListWriter:
-    """Writes the transcripts of many recordings one by one.
+    """A writer of the transcripts of many recordings, one by one.
 
     Args:
         file: open for writing text.

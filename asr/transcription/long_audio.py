@@ -31,7 +31,7 @@ FrameLogits = npt.NDArray[np.float32]  # (T, V)
 
 
 class LongAudioRecognizer:
-    """Transcribes recordings of any length, one at a time.
+    """A recognizer of recordings of any length, one at a time.
 
     Args:
         runner: the model on its devices.

@@ -56,7 +56,7 @@ logger = logging.getLogger(__name__)
 
 
 class Recognizer:
-    """Transcribes audio with a trained model; a `FileRecognizer`.
+    """A trained model on its devices, with a decoder; a `FileRecognizer`.
 
     Args:
         runner: the model on its devices.
@@ -110,10 +110,10 @@ class Recognizer:
         settings = settings or opened.decoder_settings()
         hanzi_model = Path(hanzi_model) if hanzi_model is not None else None
         choice = DecoderChoice(settings, hot_words, write_hanzi, hanzi_model, itn)
-        return cls.of_choice(opened, choice, devices)
+        return cls.of_run(opened, choice, devices)
 
     @classmethod
-    def of_choice(
+    def of_run(
         cls,
         run: Run,
         choice: DecoderChoice = GREEDY_TOKENS,
@@ -306,7 +306,7 @@ class Recognizer:
 
 
 class _Report:
-    """Reports the progress of a transcription; only its methods change its state."""
+    """The progress of a transcription; only its methods change its state."""
 
     def __init__(self, num_recordings: int, on_progress: OnProgress) -> None:
         self._num_recordings, self._on_progress, self._num_done = num_recordings, on_progress, 0

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class TextWriter:
-    """Writes the hypotheses of a search.
+    """A writer of the hypotheses of a search.
 
     Attributes:
         vocabulary: of their tokens.
@@ -32,9 +32,9 @@ class TextWriter:
     converter: Converter | None = None
 
     @property
-    def spoken(self) -> TextWriter:
+    def without_itn(self) -> TextWriter:
         """Return the writer that writes numbers as they are spoken."""
-        return self if self.converter is None else TextWriter(self.vocabulary, self.converter.spoken)
+        return self if self.converter is None else TextWriter(self.vocabulary, self.converter.without_itn)
 
     def text(self, tokens: Sequence[str]) -> str:
         """Return tokens as readable text."""
@@ -70,7 +70,7 @@ class TextWriter:
 
 
 def _of_mixed(tokens: Sequence[str], converter: Converter | None) -> list[Span]:
-    """Return the words of syllables and Latin words; in hanzi, there are spaces between Latin words alone."""
+    """Return the words of syllables and Latin words; in hanzi, there are spaces between Latin words only."""
     said = mixed_words(tokens)
     if converter is None:
         return [Span(word.text, word.begin, word.end, " ") for word in said]

@@ -36,9 +36,13 @@ def main() -> None:
     peer = PlainBeam()
     tokens = [tokens for tokens, _ in sentences]
     ours_s, peer_s, ratio = compare(
-        lambda: converter.convert_all(tokens), lambda: [peer.convert(sentence) for sentence in tokens], RUNS
+        lambda: [converter.convert(sentence) for sentence in tokens],
+        lambda: [peer.convert(sentence) for sentence in tokens],
+        RUNS,
     )
-    cpu_s = statistics.median(cpu_seconds(lambda: converter.convert_all(tokens)) for _ in range(RUNS))
+    cpu_s = statistics.median(
+        cpu_seconds(lambda: [converter.convert(sentence) for sentence in tokens]) for _ in range(RUNS)
+    )
     show(
         f"pinyin to hanzi, sentences of {NUM_SYLLABLES} syllables, one core",
         {
@@ -102,7 +106,7 @@ class Converted(str):
 
 
 class PlainBeam:
-    """Converts as a plain program does: dictionaries of words by pronunciation and of bigrams, and a beam."""
+    """A plain program's converter: dictionaries of words by pronunciation and of bigrams, and a beam."""
 
     def __init__(self) -> None:
         words, ngrams, dictionary = read_packed(GENERAL_MODEL)

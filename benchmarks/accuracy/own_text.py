@@ -81,7 +81,7 @@ def own_errors(texts: Sequence[str], sources: dict[str, Source]) -> dict[str, in
 
 
 def num_errors(converter: Converter, sentences: Sequence[Sentence]) -> int:
-    found = converter.convert_all([syllables for syllables, _ in sentences])
+    found = [converter.convert(syllables) for syllables, _ in sentences]
     return sum(Levenshtein.distance(text, one.text) for (_, text), one in zip(sentences, found, strict=True))
 
 

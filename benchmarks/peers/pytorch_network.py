@@ -23,7 +23,7 @@ MOMENTUM, EPSILON = 0.05, 1e-3  # share of the moving statistics that a batch re
 
 
 class Features(nn.Module):
-    """Maps audio (B, S) int16 to normalised log-mel energies (B, F, T), 0 on padding."""
+    """Normalised log-mel energies (B, F, T), 0 on padding, of audio (B, S) int16."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -45,7 +45,7 @@ class Features(nn.Module):
 
 
 class SpecAugment(nn.Module):
-    """Warps and masks features (B, F, T) in training."""
+    """Warped and masked features (B, F, T) in training."""
 
     def __init__(self, config: AugmentConfig) -> None:
         super().__init__()
@@ -83,7 +83,7 @@ class SpecAugment(nn.Module):
 
 
 class MaskedBatchNorm(nn.Module):
-    """Normalises over real frames by plain operations, since PyTorch's kernel knows no padding."""
+    """Normalisation over real frames by plain operations, since PyTorch's kernel knows no padding."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -107,7 +107,7 @@ class MaskedBatchNorm(nn.Module):
 
 
 class PlainBatchNorm(MaskedBatchNorm):
-    """Normalises by PyTorch's own kernel, which counts padding as speech: equal where there is none."""
+    """PyTorch's own normalisation, which counts padding as speech: equal where there is none."""
 
     def forward(self, values: Tensor, mask: Tensor) -> Tensor:
         moving = (self.moving_mean, self.moving_variance)
@@ -115,7 +115,7 @@ class PlainBatchNorm(MaskedBatchNorm):
 
 
 class Block(nn.Module):
-    """Applies separable convolutions, and in the larger sizes a gate, beside a residual path."""
+    """Separable convolutions, in the larger sizes with a gate, and a residual path around them."""
 
     def __init__(self, size: Size, stage: int, dropout: float, norm: type[MaskedBatchNorm]) -> None:
         super().__init__()
@@ -137,7 +137,7 @@ class Block(nn.Module):
 
 
 class SeparableConvolution(nn.Module):
-    """Filters each channel over time, mixes channels, and normalises."""
+    """A filter over time for each channel, a mixture of channels, and a normalisation."""
 
     def __init__(self, before: int, channels: int, kernel: int, norm: type[MaskedBatchNorm]) -> None:
         super().__init__()
@@ -153,7 +153,7 @@ class SeparableConvolution(nn.Module):
 
 
 class Gate(nn.Module):
-    """Scales channels by the contents of the whole clip."""
+    """A factor for each channel that depends on the whole clip."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
@@ -166,7 +166,7 @@ class Gate(nn.Module):
 
 
 class Stage(nn.Module):
-    """Applies a convolution of stride 2, then residual blocks."""
+    """A convolution of stride 2, then residual blocks."""
 
     def __init__(self, size: Size, stage: int, dropout: float, norm: type[MaskedBatchNorm]) -> None:
         super().__init__()
@@ -189,7 +189,7 @@ class Stage(nn.Module):
 
 
 class Network(nn.Module):
-    """Maps audio (B, S) int16 to logits (B, T, V) and the frames of each row."""
+    """A network from audio (B, S) int16 to logits (B, T, V) and the frames of each row."""
 
     def __init__(
         self, size: str, num_outputs: int, augment: AugmentConfig, dropout: float, plain_norm: bool

@@ -26,7 +26,7 @@ LIMIT_S = 60.0
 
 
 class HttpClient:
-    """Keeps one connection to a server, as the `openai` package does.
+    """A client with one connection to a server, as the `openai` package has.
 
     Args:
         address: of the server, such as "http://127.0.0.1:20001".

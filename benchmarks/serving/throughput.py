@@ -22,7 +22,7 @@ PAUSE_S = 0.3
 
 @dataclass
 class Load:
-    """Counts what clients received.
+    """What clients received, counted.
 
     Attributes:
         num_answers: after the warm-up.

@@ -182,7 +182,7 @@ def waiting(data: dataset.Dataset, config) -> dict[str, str]:
 
 def one_at_a_time(data: dataset.Dataset, plan, number: int):
     clips = data._clips(number, lambda num_samples, labels: True)
-    speeds = dict(zip(clips.places.tolist(), clips.speeds.tolist(), strict=True))
+    speeds = dict(zip(clips.indices.tolist(), clips.speeds.tolist(), strict=True))
     for places in plan:
         yield tf.nest.map_structure(
             tf.constant,

@@ -87,7 +87,7 @@ def callbacks() -> list[object]:
     import keras
 
     class Curve(keras.callbacks.Callback):
-        """Appends a reading to the file every 100 steps, and one at the end."""
+        """A callback that appends a reading to the file every 100 steps, and one at the end."""
 
         steps = 0
 

@@ -22,7 +22,7 @@ def main() -> None:
 
 
 class Answers:
-    """Answers for an object, or a range of it, each after the latency."""
+    """The answers for an object, or a range of it, each after the latency."""
 
     def __init__(self, folder: Path, latency_s: float) -> None:
         self._folder, self._latency_s = folder, latency_s

@@ -85,7 +85,7 @@ def ratio(one, other, rounds):
 
 
 class Worker:
-    """Runs a process that trains an epoch on request, and returns its seconds of audio per second."""
+    """A process that trains an epoch on request, and returns its seconds of audio per second."""
 
     def __init__(self, engine_name: str, batch_s: float, size: str = "xs") -> None:
         command = [sys.executable, "-m", __spec__.name, "work", engine_name, str(batch_s), size]

@@ -243,7 +243,7 @@ def speedups():
 
 
 class Worker:
-    """Runs a process that takes steps on request, and returns their seconds."""
+    """A process that takes steps on request, and returns their seconds."""
 
     def __init__(self, mode):
         self._process = subprocess.Popen(

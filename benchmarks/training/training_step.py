@@ -35,7 +35,7 @@ VOCABULARY = Vocabulary(f"t{index}" for index in range(1427))
 
 
 class PlainBatchNorm(keras.layers.BatchNormalization):
-    """Normalizes as Keras's own layer does, which counts padding as speech."""
+    """Keras's own normalisation, which counts padding as speech."""
 
     def call(self, inputs: Tensor, mask: Tensor, training: bool = False) -> Tensor:
         return super().call(inputs, training=training)

@@ -66,7 +66,7 @@ class AppliedEffects:
 
 
 class Augmenter:
-    """Applies the effects of a configuration to clips; safe to use from several threads.
+    """The effects of a configuration on clips; safe to use from several threads.
 
     Args:
         config: the effects and their ranges.
@@ -200,7 +200,7 @@ def pause_samples(config: AugmentConfig, seed: int, epoch: int, keys: Keys) -> n
 
 
 def with_room_tone(samples: Samples, pauses: npt.NDArray[np.int64], rng: np.random.Generator) -> Samples:
-    """Add the noise of a quiet room to a clip or to its pauses alone; some clips stay as they are.
+    """Add the noise of a quiet room to a clip or only to its pauses; some clips stay as they are.
 
     Args:
         samples: (S,) speech between digital silence.

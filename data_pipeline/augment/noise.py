@@ -55,7 +55,7 @@ def _power(samples: Samples) -> float:
 
 @dataclass(frozen=True)
 class RecordedNoises:
-    """Draws noise from recordings, each with the same probability, as is each minute of a long one."""
+    """Noise from recordings, each with the same probability, as is each minute of a long one."""
 
     pieces: list[SoundPiece]
     cache: SoundCache
@@ -68,7 +68,7 @@ class RecordedNoises:
 
 
 class ColouredNoises:
-    """Draws Gaussian noise whose power falls by 0 (white) to 6 dB (brown) per octave; 3 dB is pink."""
+    """Gaussian noise, the power of which falls by 0 (white) to 6 dB (brown) per octave; 3 dB is pink."""
 
     def draw(self, rng: np.random.Generator, num_samples: int) -> tuple[Samples, str]:
         """Draw a slope and noise of that slope; return the noise and the slope's description."""

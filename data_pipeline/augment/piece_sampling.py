@@ -35,7 +35,7 @@ SMOOTHING = 0.2  # the power of probabilities; 1 draws the best split nearly alw
 
 
 class PieceSampler:
-    """Draws splits of words into the pieces of a vocabulary; syllables and spelt letters stay.
+    """Random splits of words into the pieces of a vocabulary; syllables and spelt letters stay.
 
     Args:
         vocabulary: of pieces, or of mixed units.

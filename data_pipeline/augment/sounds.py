@@ -42,14 +42,14 @@ ONSET_SHARE = 0.3  # of the highest peak: the direct sound is the first sample a
 
 @dataclass(frozen=True)
 class SoundPiece:
-    """Identifies a part of a recording: at most `PIECE_S` seconds from `begin_s` on."""
+    """A part of a recording: at most `PIECE_S` seconds from `begin_s` on."""
 
     path: Path
     begin_s: float = 0.0
 
 
 class SoundCache:
-    """Caches sounds up to a number of bytes, and drops the least recently used one first.
+    """A cache of sounds up to a number of bytes, which drops the least recently used one first.
 
     Safe to use from several threads: two that need the same missing sound at once both read it.
     """

@@ -46,13 +46,13 @@ class _Clips(NamedTuple):
     """The clips of an epoch, (C,) each.
 
     Attributes:
-        places: of their utterances.
+        indices: of their utterances.
         draws: stand for the epoch's number in what is drawn for a clip; a second copy has another one.
         speeds: speed factors.
         num_samples: lengths at these speeds, with their pauses.
     """
 
-    places: npt.NDArray[np.int64]
+    indices: npt.NDArray[np.int64]
     draws: npt.NDArray[np.int64]
     speeds: npt.NDArray[np.float64]
     num_samples: npt.NDArray[np.int64]
@@ -60,7 +60,7 @@ class _Clips(NamedTuple):
 
 @dataclass(frozen=True)
 class Dataset:
-    """Yields batches of utterances that have been checked.
+    """Utterances that have been checked, in batches.
 
     Args:
         utterances: read-only; the rows of a batch are indices into it.
@@ -125,7 +125,7 @@ class Dataset:
         """Return the rows of each batch, and the batches: every utterance once, not augmented."""
         plan = plan_in_order(self.num_samples, round(self.batch_s * SAMPLE_RATE_HZ))
 
-        def read(place: int, path: str, fetched: BinaryIO | None) -> Waveform:
+        def read(index: int, path: str, fetched: BinaryIO | None) -> Waveform:
             return read_audio(path if fetched is None else fetched)
 
         rows = plan.__getitem__
@@ -154,44 +154,44 @@ class Dataset:
         plan = plan_epoch(clips.num_samples, budget, seed, epoch)[first_batch:]
 
         def read(number: int, path: str, fetched: BinaryIO | None) -> Waveform:
-            place, speed = clips.places[number], float(clips.speeds[number])
-            draw, key = int(clips.draws[number]), int(self.keys[place])
+            index, speed = clips.indices[number], float(clips.speeds[number])
+            draw, key = int(clips.draws[number]), int(self.keys[index])
             return self.augmenter.apply(self.recordings.read(path, fetched), draw, key, speed)
 
         def labels_of(number: int) -> Sequence[int]:
-            place, speed = int(clips.places[number]), float(clips.speeds[number])
-            return self.drawn_labels(place, int(clips.draws[number]), speed, fits)
+            index, speed = int(clips.indices[number]), float(clips.speeds[number])
+            return self.drawn_labels(index, int(clips.draws[number]), speed, fits)
 
         def own_clips(batch: int) -> list[int]:
             return local_rows(plan[batch])
 
-        def own_places(batch: int) -> npt.NDArray[np.int64]:
-            return clips.places[own_clips(batch)]
+        def own_indices(batch: int) -> npt.NDArray[np.int64]:
+            return clips.indices[own_clips(batch)]
 
-        places = plan.with_values(clips.places[plan.values])
-        batches = self._batches(len(plan), own_clips, own_places, read, labels_of)
+        indices = plan.with_values(clips.indices[plan.values])
+        batches = self._batches(len(plan), own_clips, own_indices, read, labels_of)
         if self.label_weight == 1.0:
-            return places, batches
-        return places, (self.weighted(batch, own_places(number)) for number, batch in enumerate(batches))
+            return indices, batches
+        return indices, (self.weighted(batch, own_indices(number)) for number, batch in enumerate(batches))
 
     def drawn_labels(
-        self, place: int, draw: int, speed: float, fits: Callable[[int, list[int]], bool]
+        self, index: int, draw: int, speed: float, fits: Callable[[int, list[int]], bool]
     ) -> list[int]:
         """Return the labels of a clip in training: its own ones where other pieces do not fit its frames.
 
         Args:
-            place: index of its utterance.
+            index: of its utterance.
             draw: number of the epoch, or what stands for it.
             speed: its speed factor; whatever pauses it gets hold no label.
             fits: see `epoch`.
         """
-        own = self.labels[place]
+        own = self.labels[index]
         if self.piece_sampler is None:
             return own
-        rng = np.random.default_rng((self.augmenter.seed, draw, int(self.keys[place]), PIECES))
-        tokens = self.piece_sampler.draw(self.utterances[place].tokens, rng)
+        rng = np.random.default_rng((self.augmenter.seed, draw, int(self.keys[index]), PIECES))
+        tokens = self.piece_sampler.draw(self.utterances[index].tokens, rng)
         drawn = self.vocabulary.encode_known(tokens)
-        return drawn if fits(num_samples_at(int(self.num_samples[place]), speed), drawn) else own
+        return drawn if fits(num_samples_at(int(self.num_samples[index]), speed), drawn) else own
 
     def padded(self, waveforms: Sequence[Waveform], labels: Sequence[Sequence[int]]) -> Batch:
         """Return a batch of clips; drawn labels have many lengths, which are padded to fewer."""
@@ -206,34 +206,34 @@ class Dataset:
         """Return the clips of an epoch; one that would be too short when sped up keeps its own speed."""
         copies = list(self._copies(epoch))
         draws = [epoch + copy * COPY_STRIDE for copy in range(len(copies))]
-        places = np.concatenate(copies)
+        indices = np.concatenate(copies)
         speeds, pauses = (
             np.concatenate(drawn)
             for drawn in zip(*itertools.starmap(self._drawn, zip(draws, copies, strict=True)), strict=True)
         )
-        own, labels = self.num_samples[places], self.labels  # computed before threads use them
+        own, labels = self.num_samples[indices], self.labels  # computed before threads use them
         lengths = nums_samples_at(own, speeds)
         for clip in map(int, np.flatnonzero(speeds > 1)):
-            if not fits(int(lengths[clip]), labels[int(places[clip])]):
+            if not fits(int(lengths[clip]), labels[int(indices[clip])]):
                 lengths[clip], speeds[clip] = own[clip], 1.0
         lengths += pauses
-        return _Clips(places, np.repeat(draws, list(map(len, copies))), speeds, lengths)
+        return _Clips(indices, np.repeat(draws, list(map(len, copies))), speeds, lengths)
 
     def _drawn(
-        self, draw: int, places: npt.NDArray[np.int64]
+        self, draw: int, indices: npt.NDArray[np.int64]
     ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.int64]]:
         """Return the speed factors of these utterances, and the samples of their pauses, (N,) each."""
         config, seed = self.augmenter.config, self.augmenter.seed
-        speeds, pauses = np.empty(len(places)), np.empty(len(places), np.int64)
-        for begin in range(0, len(places), DRAWN_AT_ONCE):
+        speeds, pauses = np.empty(len(indices)), np.empty(len(indices), np.int64)
+        for begin in range(0, len(indices), DRAWN_AT_ONCE):
             some = slice(begin, begin + DRAWN_AT_ONCE)
-            keys = self.keys[places[some]]
+            keys = self.keys[indices[some]]
             speeds[some] = speed_factors(config, seed, draw, keys)
             pauses[some] = pause_samples(config, seed, draw, keys).sum(axis=1)
         return speeds, pauses
 
     def _copies(self, epoch: int) -> Iterator[npt.NDArray[np.int64]]:
-        """Yield the places of the utterances that an epoch has at least once, at least twice, and so on."""
+        """Yield the indices of the utterances that an epoch has at least once, at least twice, and so on."""
         if not self.weights:
             yield np.arange(len(self.utterances))
             return
@@ -252,7 +252,7 @@ class Dataset:
         self,
         num_batches: int,
         clips_of: Callable[[int], Sequence[int]],
-        places_of: Callable[[int], Sequence[int] | npt.NDArray[np.int64]],
+        indices_of: Callable[[int], Sequence[int] | npt.NDArray[np.int64]],
         read: Callable[[int, str, BinaryIO | None], Waveform],
         labels_of: Callable[[int], Sequence[int]],
     ) -> Iterator[Batch]:
@@ -261,13 +261,13 @@ class Dataset:
         Args:
             num_batches: how many there are.
             clips_of: returns the numbers of a batch's clips.
-            places_of: returns the places of their utterances.
+            indices_of: returns the indices of their utterances.
             read: (number of a clip, path, contents if they are in memory) -> samples.
             labels_of: returns the labels of a clip.
         """
 
         def paths_of(number: int) -> list[str]:
-            return [self.utterances[int(place)].audio_path for place in places_of(number)]
+            return [self.utterances[int(index)].audio_path for index in indices_of(number)]
 
         ahead = self._read_ahead(num_batches, paths_of)
 

@@ -12,7 +12,7 @@ KEPT_BYTES = 512 << 20  # of samples, 4.6 hours
 
 
 class DecodedRecordings:
-    """Reads recordings, and keeps in memory those that take long to decode, up to a limit.
+    """Recordings; those that take long to decode are kept in memory, up to a limit.
 
     What is kept stays, unlike in a `SoundCache`: an epoch needs every recording once, so whatever made room
     for another would be needed again before that one.
@@ -44,6 +44,6 @@ class DecodedRecordings:
             with self._lock:
                 if path not in self._kept and waveform.nbytes <= self._room:
                     self._room -= waveform.nbytes
-                    self._kept[path] = waveform.copy()  # without what the decoder may have behind its end
+                    self._kept[path] = waveform.copy()  # without what the decoder may have after its end
                     self._kept[path].flags.writeable = False
         return waveform

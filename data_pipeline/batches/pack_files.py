@@ -146,7 +146,7 @@ class _TarFile:
         return int(self._tar.offset)
 
     def add(self, utterance: Utterance, audio: bytes) -> int:
-        # an id that cannot name a file is in the JSON alone
+        # an id that cannot name a file is only in the JSON
         name = utterance.id if NAME.fullmatch(utterance.id) else f"_{self._number:08d}"
         self._number += 1
         self._write(f"{name}.json", json.dumps(fields_of(utterance), ensure_ascii=False).encode())

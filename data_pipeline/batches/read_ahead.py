@@ -72,7 +72,7 @@ class Fetched(io.BytesIO):
 
 
 class ReadAhead:
-    """Fetches the recordings of groups, such as batches, in the order in which they are taken.
+    """The recordings of groups, such as batches, fetched ahead in the order in which they are taken.
 
     Safe to use from several threads, each of which takes other groups.
 

@@ -30,7 +30,7 @@ def contradicts_many(takes: Sequence[Take]) -> bool:
 
 
 class BackgroundChecks:
-    """Checks takes in a thread that were never checked, the latest first.
+    """A thread that checks takes that were never checked, the latest first.
 
     Args:
         takes: to which the results go.

@@ -27,7 +27,7 @@ from data_pipeline.text.sentences import sentence_key
 from data_pipeline.types import LeftOut, Recording
 
 # with labels, since reading hanzi takes seconds
-OWN_SENTENCES = {"zh": Path(__file__).with_name("sentences_zh.tsv")}
+OWN_SENTENCES = Path(__file__).with_name("sentences_zh.tsv")  # in Mandarin
 USUAL_GOAL_S = 1800.0
 LONGEST_ALLOWED_S = 2 * LONGEST_S  # of a sentence without punctuation to cut it at
 MAX_LISTED = 5
@@ -82,7 +82,7 @@ class Prompt:
 
 
 def _place_of(sign: str, text: str, begin: int) -> int | None:
-    """Return where a letter or a syllable of labels is in a text, behind nothing but punctuation."""
+    """Return where a letter or a syllable of labels is in a text, after nothing but punctuation."""
     for at in range(begin, len(text)):
         if _spells(text[at], sign):
             return at
@@ -103,23 +103,21 @@ def expected_duration_s(prompt: Prompt) -> float:
     return reading_time_s(prompt.text)
 
 
-def own_prompts(units: Unit, language: str = "zh") -> list[Prompt]:
+def own_prompts(units: Unit) -> list[Prompt]:
     """Return the project's own sentences, the most instructive first.
 
     Args:
         units: of the labels.
-        language: of the sentences.
 
     Raises:
-        UserError: the project has none in this language or these units.
+        UserError: they have no such units.
     """
-    path = OWN_SENTENCES.get(language)
-    if path is None or (language == "zh" and units == "words"):
+    if units == "words":
         raise UserError(
-            f"no sentences of the project's own for {language or 'this language'} in {units}; "
+            "no sentences of the project's own for zh in words; "
             "give `prompts`, a text with one sentence a line"
         )
-    found = partition(_labelled(written_texts(path), units))
+    found = partition(_labelled(written_texts(OWN_SENTENCES), units))
     assert not found.left_out, found.left_out
     return most_instructive_first(found.kept)
 

@@ -100,7 +100,6 @@ class Diagnosis:
 
 def check_entries(
     entries: Entries,
-    num_workers: int | None = None,
     on_progress: OnProgress = ignore_progress,
     cluster: Cluster | None = None,
 ) -> Checkups:
@@ -111,7 +110,7 @@ def check_entries(
     """
     checkups = Checkups(len(entries))
     paths = AudioPaths(entries.utterances)
-    results = check_recordings(paths, num_workers, cluster=cluster)
+    results = check_recordings(paths, cluster=cluster)
     for index, one in reported(results, "decoding", "files", on_progress, len(paths)):
         if one.problem == NO_STORAGE:
             raise UserError(one.detail)

@@ -164,7 +164,7 @@ KINDS: dict[str, FindingKind] = {
 
 @dataclass(frozen=True, slots=True)
 class CheckedManifest:
-    """Identifies a manifest and its role.
+    """A manifest and its role.
 
     Attributes:
         path: of the file.

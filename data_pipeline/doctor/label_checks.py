@@ -13,7 +13,7 @@ import numpy.typing as npt
 from asr.audio.recording import SAMPLE_RATE_HZ
 from asr.base.errors import UserError
 from asr.base.text.hanzi_text import hanzi_in
-from asr.base.text.pinyin import mandarin_syllables
+from asr.base.text.pinyin import known_syllables
 from asr.base.text.units import unit_of
 from asr.base.text.wording import counted
 from asr.base.vocabulary import Vocabulary
@@ -133,7 +133,7 @@ def tokens_among_syllables(columns: Columns, vocabulary: Vocabulary | None = Non
     is_mixed = vocabulary is not None and vocabulary.unit == "mixed"
     if is_mixed or unit_of(counts) != "syllables":
         return None
-    syllables = set(mandarin_syllables())
+    syllables = known_syllables()
     erhua = {syllable[:-1] + "r" + syllable[-1] for syllable in syllables}
     return counts.keys() - syllables - erhua
 

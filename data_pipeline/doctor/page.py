@@ -185,7 +185,7 @@ class _KindFound:
 
 
 class _Examples:
-    """Looks up the utterances of findings.
+    """The utterances of findings, looked up.
 
     Args:
         folder: folder of the page, to which links are relative.

@@ -45,7 +45,7 @@ PARTS_OF_A_SHARE = 8  # after each of which the other processes are shown what w
 
 
 class CheckedShare(NamedTuple):
-    """Names one of several processes that check the same utterances."""
+    """One of several processes that check the same utterances."""
 
     worker: int
     num_workers: int

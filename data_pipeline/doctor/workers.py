@@ -114,7 +114,7 @@ def _answers(inbox: Inbox, timeout_s: float) -> dict[ChildProcess, list[Any]]:
 
 
 class _CheckingWorker:
-    """Manages a process that checks recordings, and the files that were sent to it.
+    """A process that checks recordings, and the files that were sent to it.
 
     If a process dies or hangs, another one checks the same files and reports each at once: this identifies
     the bad file, and no file is blamed for a process that was killed by someone else.

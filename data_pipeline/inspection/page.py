@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path
 
 from asr.base.text.wording import duration, listed, short_number, short_paths
@@ -20,9 +19,7 @@ NUM_SHOWN = 30
 MAX_POINTS = 200  # of a curve
 
 
-def write_inspect_page(
-    path: Path, inspections: Sequence[Inspection], written: datetime | None = None
-) -> None:
+def write_inspect_page(path: Path, inspections: Sequence[Inspection]) -> None:
     """Write the page completely or not at all.
 
     Raises:
@@ -37,7 +34,6 @@ def write_inspect_page(
         path,
         "data_pipeline.inspection",
         "inspect.html",
-        written=written,
         title=", ".join(inspection.name for inspection in inspections),
         overview=_overview(inspections),
         is_compared=len(inspections) > 1,

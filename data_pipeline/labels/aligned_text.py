@@ -32,7 +32,7 @@ LONGEST_DETAIL = 100  # characters of a text quoted in an error
 
 
 class WrittenToken(NamedTuple):
-    """Pairs a token with its part of the text.
+    """A token and its part of the text.
 
     Attributes:
         token: of the vocabulary.

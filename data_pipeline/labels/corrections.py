@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from asr.base.errors import UserError
 from asr.base.system.files import read_lines, whole_file
 from asr.base.system.shards import is_compressed, shards_of
-from asr.base.text.pinyin import mandarin_syllables
+from asr.base.text.pinyin import known_syllables
 from asr.base.text.units import Unit, is_character
 from asr.base.text.wording import listed
 from asr.base.types import Utterance
@@ -42,7 +42,7 @@ class Reviewed(Protocol):
 
 @dataclass(frozen=True)
 class Correction:
-    """Pairs an utterance with its new tokens."""
+    """An utterance and its new tokens."""
 
     utterance: Utterance
     tokens: tuple[str, ...]
@@ -65,7 +65,7 @@ def corrections(
     by_id = {utterance.id: utterance for utterance in utterances}
     known = {token for utterance in utterances for token in utterance.tokens}
     if unit == "syllables":
-        known.update(mandarin_syllables())
+        known.update(known_syllables())
     mistakes = []
     tokens_of: dict[str, tuple[str, ...]] = {}
     for row in accepted:

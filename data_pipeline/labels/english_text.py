@@ -28,7 +28,7 @@ BEFORE = (
     (re.compile(r"\bSt\."), "street"),
 )
 ABBREVIATION = re.compile(rf"{INITIALS.pattern}|\b(?:Mr|Mrs|Ms|Dr|Prof|vs|etc|St|Jr|Sr|Ltd)\.")
-HALF_OF_DAY = re.compile(r"(?<=[a-z] )([AP])M\b")  # behind the words of a number, in any case of the text
+HALF_OF_DAY = re.compile(r"(?<=[a-z] )([AP])M\b")  # after the words of a number, in any case of the text
 
 
 def is_english(text: str) -> bool:

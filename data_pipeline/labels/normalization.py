@@ -39,7 +39,7 @@ class NormalizedText(NamedTuple):
 
 
 class Normalizer:
-    """Writes out text as it is spoken: English where it has Latin letters and no hanzi, else Mandarin.
+    """A rewriter of text as it is spoken: English if it has Latin letters and no hanzi, else Mandarin.
 
     Raises:
         UserError: the package that does it is not installed.

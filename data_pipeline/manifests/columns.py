@@ -175,7 +175,7 @@ def joined_columns(parts: Sequence[Columns]) -> Columns:
 
 
 class _Numbers(dict[str, int]):
-    """Numbers names in the order in which they are first asked for."""
+    """Numbers of names, in the order in which they are first asked for."""
 
     def __missing__(self, name: str) -> int:
         self[name] = number = len(self)

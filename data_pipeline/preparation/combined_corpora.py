@@ -45,7 +45,7 @@ Sets = Mapping[str, Sequence[Utterance]]  # utterances by split
 
 @dataclass(frozen=True)
 class CorpusPart:
-    """Names a corpus to train on.
+    """A corpus to train on.
 
     Attributes:
         name: of the corpus among the others, and of its folder.
@@ -200,14 +200,14 @@ def prepare_joint(
 ) -> JointCorpora:
     """Prepare corpora, and join their manifests; wait while another process joins the same ones.
 
-    Utterances of held-out speakers are in the test set alone, where they replace their corpus's own. One
+    Utterances of held-out speakers are in the test set only, where they replace their corpus's own. One
     corpus without held-out speakers and strings keeps its own manifests.
 
     Args:
         parts: the corpora.
         prepared_dir: folder of all prepared corpora.
         units: of the labels; see `prepare_corpus`.
-        held_out_speakers: names, separated by commas; "mine-a" for speaker `a` of `mine` alone.
+        held_out_speakers: names, separated by commas; "mine-a" for speaker `a` of `mine` only.
         strings: corpora whose training set is joined to strings, separated by commas; see
             `data_pipeline.recordings.concatenated_words`.
         on_progress: receives the progress of preparation.

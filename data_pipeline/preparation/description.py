@@ -210,7 +210,7 @@ def write_manifests(
     Args:
         target: the folder.
         origin: see `write_prepared`.
-        before: manifests that were made here before, which alone are replaced.
+        before: manifests that were made here before; no others are replaced.
         usable: utterances by split.
         labels: see `write_prepared`.
         pieces: model of the labels, which is written beside the manifests; None for other labels.

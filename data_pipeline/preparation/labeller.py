@@ -52,7 +52,7 @@ class ReadingOptions:
 
 @dataclass(frozen=True)
 class Labeller:
-    """Labels the recordings of a corpus.
+    """The labelling of a corpus.
 
     Attributes:
         units: of the labels.

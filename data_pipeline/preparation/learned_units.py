@@ -1,4 +1,4 @@
-"""Label a prepared corpus by pieces of words, which are learned from its training text alone."""
+"""Label a prepared corpus by pieces of words, which are learned from its training text only."""
 
 from __future__ import annotations
 

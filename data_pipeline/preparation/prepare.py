@@ -56,7 +56,7 @@ CANTONESE = ("zh-HK", "yue")
 CITATION = ReadingOptions()
 
 
-class _Opened(NamedTuple):
+class _OpenedCorpus(NamedTuple):
     """A corpus to prepare: its reader, what identifies its preparation, and what an earlier one made."""
 
     corpus: Corpus
@@ -136,7 +136,7 @@ def _opened(
     *,
     again: bool = False,
     listed_as: str = "",
-) -> _Opened:
+) -> _OpenedCorpus:
     corpus = find_corpus(name)
     refuse_address(path_of(target), "`target`")
     for source in filter(is_address, sources):
@@ -158,7 +158,7 @@ def _opened(
         missing = f"no folder {source!r}" if source else f"no folder given; set data.source={setting}"
         called = name if listed_as in ("", name) else f"{listed_as} ({name})"
         raise UserError(f"{called}: {missing}; {how_to_get(name, corpus)}")
-    return _Opened(corpus, origin, before)
+    return _OpenedCorpus(corpus, origin, before)
 
 
 def how_to_get(name: str, corpus: Corpus) -> str:
@@ -172,7 +172,7 @@ def how_to_get(name: str, corpus: Corpus) -> str:
 
 
 def _prepare(
-    opened: _Opened,
+    opened: _OpenedCorpus,
     sources: Sequence[Path],
     target: Path,
     labeller: Labeller,

@@ -84,7 +84,7 @@ def pause(max_s: float, rng: np.random.Generator) -> Waveform:
 
 
 def _groups(utterances: Sequence[Utterance]) -> Iterator[list[Utterance]]:
-    """Yield the utterances of each string, in an order that follows from the speakers' names alone."""
+    """Yield the utterances of each string, in an order that follows from the speakers' names only."""
     by_speaker = sorted(utterances, key=lambda utterance: (utterance.speaker, utterance.id))
     for speaker, its_own in itertools.groupby(by_speaker, lambda utterance: utterance.speaker):
         rng = np.random.default_rng(zlib.crc32(speaker.encode()))

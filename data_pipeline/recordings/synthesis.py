@@ -48,7 +48,7 @@ SYNTH_CALLBACK = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_int, c
 
 
 class Synthesizer:
-    """Synthesizes speech from toned pinyin.
+    """A synthesizer of speech from toned pinyin.
 
     espeak keeps its state in globals of its library, and the phase of its pitch flutter cannot be reset. Each
     Synthesizer therefore loads its own copy (3 MB, until the process ends): two do not affect each other, and

@@ -62,7 +62,7 @@ SOLE_PROCESS_BYTES = 2 * BLOCK_BYTES
 
 
 class SpokenWord(NamedTuple):
-    """Pairs a word with its reading in context if that differs from the dictionary's, else None."""
+    """A word, and its reading in context if that differs from the dictionary's, else None."""
 
     word: str
     reading: Reading | None
@@ -214,7 +214,7 @@ def _cleaned(piece: _TextPiece) -> tuple[str, Counter[str]]:
 
 
 class _Kinds(dict[int, str]):
-    """Maps each character to itself, a word or sentence end, or the mark of why it is left out."""
+    """A table from each character to itself, a word or sentence end, or the mark of why it is left out."""
 
     def __missing__(self, code: int) -> str:
         self[code] = kind = _kind_of(chr(code))

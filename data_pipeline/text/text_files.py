@@ -147,7 +147,7 @@ def _decoded(data: bytes, encoding: str) -> str | None:
 
 
 class _CountedStream:
-    """Counts how much is read of a stream, and shows how it begins.
+    """A stream that counts how much of it is read, and shows how it begins.
 
     Attributes:
         num_read: bytes read so far.

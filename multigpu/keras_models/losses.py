@@ -22,7 +22,7 @@ from multigpu.replication.towers import Tensor
 
 
 class TowerLoss(keras.Loss):
-    """Computes in a tower its part of the batch's loss, and elsewhere the loss itself.
+    """A loss that in a tower is its part of the batch's loss, and elsewhere the loss itself.
 
     Args:
         loss: a loss of Keras or a subclass.
@@ -72,7 +72,7 @@ class TowerLoss(keras.Loss):
         weighted = self.reduction == "mean_with_sample_weight" and sample_weight is not None
         if mask is None and not weighted:
             return None
-        weights = masked_weights(sample_weight if weighted else None, mask, "float64")
+        weights = masked_weights(sample_weight if weighted else None, mask)
         return tf.reduce_sum(tf.cast(weights, tf.float64))
 
 

@@ -29,7 +29,7 @@ from multigpu.replication.towers import LossOf, Structure, Tensor, as_tensors
 
 
 class ParallelModel(WrappedModel):
-    """Runs `inner` on several devices, each with its share of every batch; trains and saves `inner` itself.
+    """A model that runs `inner` on several devices, each with a share of a batch, and saves `inner` itself.
 
     A batch of B rows is split into one share for each device, which differ by one row at most. Every device
     has a tower: a copy of the weights for this step, the forward pass of its share, its loss and its

@@ -26,7 +26,7 @@ from multigpu.replication.towers import Structure, Tensor, as_tensors
 
 
 class WrappedModel(keras.Model):
-    """Trains and saves `inner`; a subclass computes losses and gradients.
+    """A model that trains and saves `inner`; a subclass computes losses and gradients.
 
     Args:
         inner: the model; it keeps its weights and may be used on its own at any time.

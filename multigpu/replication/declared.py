@@ -42,7 +42,7 @@ def declared_shapes(function: Callable[[Any], Any], batch: Any) -> Shapes | None
     except Exception:  # functions may do anything, and their own errors are raised when they are computed
         return None
     if any(None in spec.shape[1:] for spec in specs if spec.shape.rank):
-        # what is unknown behind the first dimension need not be the number of rows
+        # what is unknown after the first dimension need not be the number of rows
         return [None if _has_unknown_behind_first(shape) else shape for shape in shapes]
     return shapes
 

@@ -168,13 +168,15 @@ def _unpack_single(structure: Any) -> Any:
 # losses
 
 
-def masked_weights(sample_weight: Any, mask: Any, dtype: str) -> Any:
-    """Return sample weights that are 0 where a mask is false, broadcast as losses do; either may be None.
+def masked_weights(sample_weight: Any, mask: Any) -> Any:
+    """Return sample weights, in float64, that are 0 where a mask is false; either may be None.
+
+    They are broadcast as losses do.
 
     Replaced by a public function that returns what a loss is a mean over.
     """
-    given = None if sample_weight is None else keras.ops.convert_to_tensor(sample_weight, dtype)
-    return apply_mask(given, mask, dtype=dtype, reduction="sum")
+    given = None if sample_weight is None else keras.ops.convert_to_tensor(sample_weight, "float64")
+    return apply_mask(given, mask, dtype="float64", reduction="sum")
 
 
 def compiled_loss(model: keras.Model) -> Any:

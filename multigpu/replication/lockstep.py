@@ -82,7 +82,7 @@ def sum_over_towers(values: Sequence[Tensor]) -> list[Tensor]:
 
 
 class TowerContext(tf.distribute.ReplicaContext):
-    """Answers `tf.distribute.get_replica_context()` for the layers and losses of a tower.
+    """The answer to `tf.distribute.get_replica_context()` for the layers and losses of a tower.
 
     Args:
         index: index of the tower.
@@ -136,7 +136,7 @@ class TowerContext(tf.distribute.ReplicaContext):
 
 
 class Alone(TowerContext):
-    """Stands for the context of a tower that has no others, whose sums over all towers are its own values."""
+    """The context of a tower that has no others: its sums over all towers are its own values."""
 
     def __init__(self, share: Share) -> None:
         super().__init__(0, 1, share)
@@ -147,7 +147,7 @@ class Alone(TowerContext):
 
 
 class _TowerThread(threading.Thread):
-    """Runs a tower, which pauses whenever it asks for a sum over all towers, until it is given that sum."""
+    """A tower's thread, which pauses when it asks for a sum over all towers, until it is given that sum."""
 
     def __init__(
         self,

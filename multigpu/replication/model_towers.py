@@ -40,7 +40,7 @@ class TowerOutputs(NamedTuple):
 
 
 class ModelTowers:
-    """Runs a model on several devices at once.
+    """A model on several devices at once.
 
     Args:
         inner: the model.

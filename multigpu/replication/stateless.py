@@ -137,14 +137,14 @@ def call_as_outermost(
 
 
 class _Outermost(keras.layers.Layer):
-    """Calls a function as an outermost layer that has no layers within."""
+    """A function called as an outermost layer that has no layers within."""
 
     def call(self, function: Callable[[], Any], training: bool | None = None) -> Any:
         return function()
 
 
 class _Recording(keras.StatelessScope):
-    """Records which variables are written to, besides their values."""
+    """A scope that records which variables are written to, besides their values."""
 
     def __init__(self, mapping: Iterable[tuple[Any, Tensor]]) -> None:
         super().__init__(mapping, collect_losses=True, initialize_variables=False)

@@ -30,7 +30,7 @@ LossOf: TypeAlias = Callable[..., tuple[Tensor, Structure]]  # (model, *batch) -
 
 @dataclass(frozen=True)
 class Share:
-    """Identifies the rows of a batch that one tower processes.
+    """The rows of a batch that one tower processes.
 
     A tower without rows of its own (a batch of one on three devices) processes a row of its neighbour's,
     so that no mean over zero rows arises; its weight is 0, and its outputs are dropped.

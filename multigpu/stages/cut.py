@@ -137,7 +137,7 @@ def _stages_of_calls(graph: LayerGraph, stage_of: dict[str, int]) -> list[int]:
         stages.append(stage)
         if stage is not None:
             made_in.update(dict.fromkeys(call.outputs, stage))
-    # operations on inputs alone are in the stage that first uses their result
+    # operations on inputs only are in the stage that first uses their result
     uses: dict[int, int] = {}
     for index in reversed(range(len(stages))):
         call, stage = graph.calls[index], stages[index]

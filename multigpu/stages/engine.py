@@ -25,7 +25,7 @@ MICRO_BATCHES_PER_STAGE = 2  # more waste less time in waiting and more in small
 
 
 class StagesEngine(Engine):
-    """Trains a model whose layers are on several devices of this process, through `StagedModel`.
+    """An engine for a model with its layers on several devices of this process, by `StagedModel`.
 
     With several times as many devices as stages, each group of devices that follow each other runs all stages
     with its share of every batch.
@@ -136,7 +136,7 @@ class StagesEngine(Engine):
 
 
 def _pipeline_of_steps(pipeline: Pipeline, num_parts: int) -> Pipeline:
-    """Return a pipeline whose loss is the loss function's alone, in `num_parts` times the micro-batches."""
+    """Return a pipeline whose loss is only the loss function's, in `num_parts` times the micro-batches."""
     own = copy.copy(pipeline)
     own.num_micro_batches *= num_parts
     own.adds_losses = False

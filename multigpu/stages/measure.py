@@ -67,15 +67,15 @@ def measure_layers(graph: LayerGraph, sample: Structure, device: str) -> list[La
 
 def _measure_layers(graph: LayerGraph, sample: Structure, device: str) -> list[LayerCost]:
     values: dict[int, Structure] = dict(zip(graph.inputs, graph.standardize(sample), strict=True))
-    last_use = {key: place for place, call in enumerate(graph.calls) for key in call.inputs}
+    last_use = {key: index for index, call in enumerate(graph.calls) for key in call.inputs}
     counted: set[Place] = set()
     costs = []
-    for place, call in enumerate(graph.calls):
+    for index, call in enumerate(graph.calls):
         with tf.device(device):
             measured = _measure(call, values)
         values.update(measured.made)
         # what no later call takes is released: the outputs of all layers may not fit on the device
-        values = {key: value for key, value in values.items() if last_use.get(key, -1) > place}
+        values = {key: value for key, value in values.items() if last_use.get(key, -1) > index}
         shared = sum(size for of, size in measured.shared_bytes.items() if of not in counted)
         counted |= set(measured.shared_bytes)
         is_layer = isinstance(call.layer, keras.Layer)
@@ -124,12 +124,12 @@ def _measure(call: LayerCall, values: Values) -> _Measured:
     """Run a call forward and backward in a graph, as training does, and return what it made and costs."""
     is_layer = isinstance(call.layer, keras.Layer)
     variables = call.layer.variables if is_layer else []
-    trained = [place for place, variable in enumerate(variables) if variable.trainable]
+    trained = [index for index, variable in enumerate(variables) if variable.trainable]
     places: list[Place] = []
 
     def step(taken: Values, weights: list[Tensor]) -> tuple[Values, list[Tensor], list[Tensor], Tensor]:
         state = zip(variables, weights, strict=True)
-        sources = [*_floating(taken), *(weights[place] for place in trained)]
+        sources = [*_floating(taken), *(weights[index] for index in trained)]
         with keras.StatelessScope(state), tf.GradientTape(watch_accessed_variables=False) as tape:
             tape.watch(sources)
             made = call_as_outermost(lambda: call.run(taken, True), training=True)

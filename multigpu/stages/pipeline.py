@@ -46,7 +46,7 @@ class _Work(NamedTuple):
 
 
 class Pipeline:
-    """Computes outputs, losses and gradients of a batch by stages on several devices.
+    """Stages on several devices, which compute outputs, losses and gradients of a batch.
 
     Args:
         inner: the model.

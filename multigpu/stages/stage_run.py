@@ -43,7 +43,7 @@ class Rules(NamedTuple):
 
 
 class StageRun:
-    """Runs a stage on its device for one micro-batch.
+    """A stage on its device, run for one micro-batch.
 
     Both passes run inside of the device's scope, in which the tape records and is used. The tape is released
     by the backward pass, and the activations with it. With `recompute`, only what the stage took is kept

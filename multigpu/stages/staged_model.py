@@ -37,7 +37,7 @@ from multigpu.stages.weights import place_weights, placed_optimizer
 
 
 class StagedModel(WrappedModel):
-    """Runs each stage of `inner`, some of its layers, on a device of its own; trains and saves `inner`.
+    """A model that runs each stage of `inner`, some of its layers, on its own device, and saves `inner`.
 
     The weights of a stage are on its device, and so are the optimiser's variables for them. Both passes of a
     stage run there: each has a gradient tape for each micro-batch, in the scope of its device, and hands the

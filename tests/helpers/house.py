@@ -81,7 +81,7 @@ def room_of(module: str) -> str:
 
 def upward_imports(graph: Graph) -> list[str]:
     """Return the imports of a room of asr from a room that comes after it."""
-    rank = {room: place for place, room in enumerate(ROOMS)}
+    rank = {room: index for index, room in enumerate(ROOMS)}
     return [
         f"{module} imports {imported}"
         for module, all_imported in graph.items()

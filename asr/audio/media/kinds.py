@@ -181,7 +181,7 @@ def _boxes(stream: BinaryIO, present: int) -> Iterator[tuple[bytes, int]]:
         header = stream.read(16).ljust(16, b"\0")
         size, name, long_size = struct.unpack(">I4sQ", header)
         size = long_size if size == 1 else size
-        if size < 8:  # 0: up to the end; others are garbage behind the last box
+        if size < 8:  # 0: up to the end; others are garbage after the last box
             yield name, present
             return
         place += size

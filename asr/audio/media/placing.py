@@ -24,7 +24,7 @@ class PlacedSamples(NamedTuple):
 
 
 class Placing:
-    """The place of the next frame: behind the one before it, unless their times leave a gap.
+    """The place of the next frame: after the one before it, unless their times leave a gap.
 
     Attributes:
         position: sample of the recording at which the next frame begins.

@@ -42,7 +42,7 @@ MAX_GAP_S = 3600.0  # more is a new clock, as where two streams are joined
 MAX_SILENCE_S = 4 * 3600.0  # in all gaps
 MIN_BYTES_PER_S = 50  # of a file; of less, an edit list repeats the same audio
 SLACK_S = 0.5  # by which a track may be shorter than its container states
-PADDED_FRAMES = 2  # behind the last sample, at most
+PADDED_FRAMES = 2  # after the last sample, at most
 PACKETS_PER_REPORT = 1000
 MAX_CHANNELS = 64
 READ_BYTES = 1 << 18
@@ -326,7 +326,7 @@ class Media:
         return samples if samples.dtype == np.int16 else samples.astype(np.float32)
 
     def _trimmed(self, pieces: Iterable[PlacedSamples]) -> Iterator[PlacedSamples]:
-        """Yield pieces without what an encoder puts behind the last sample of a track."""
+        """Yield pieces without what an encoder puts after the last sample of a track."""
         held = deque[PlacedSamples]()
         for piece in pieces:
             held.append(piece)

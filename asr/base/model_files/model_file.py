@@ -218,7 +218,7 @@ def _content(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes:
 
 
 def _check_arrays(weights: bytes) -> None:
-    """Raise an error unless an archive of arrays has numbers alone, as many as it states."""
+    """Raise an error unless an archive of arrays has numbers only, as many as it states."""
     with zipfile.ZipFile(io.BytesIO(weights)) as archive:
         members = archive.infolist()
         if sum(member.file_size for member in members) > len(weights):

@@ -26,7 +26,7 @@ from importlib.resources import files
 
 from asr.base.errors import UserError
 from asr.base.text.mixed import is_letter
-from asr.base.text.pinyin import mandarin_syllables
+from asr.base.text.pinyin import known_syllables
 from asr.base.text.units import WORD_BOUNDARY
 
 LatinReadings = Mapping[str, tuple[str, ...]]  # word in small letters -> tokens, `▁` before spoken words
@@ -46,7 +46,7 @@ ARTICLES = (
 
 LETTER = "[A-Za-zＡ-Ｚａ-ｚ]"
 DIGITS = "零一二三四五六七八九"
-# a sign behind digits may belong to them: USB3.0
+# a sign after digits may belong to them: USB3.0
 BEHIND_LETTERS = re.compile(rf"(?<={LETTER})-?(\d++)(?!\s?[.:,/~^×]\s?\d|\s?[%‰°])")
 MEASURES = "kg|[kcm]?m|ml|kw|km/h|kb|mb|gb|hz"  # of measurement: 5kg is not five, K, G; but 5g is a network
 ENGLISH = "st|nd|rd|th|am|pm"  # behind a digit that is read in English: 3rd, 5pm
@@ -123,7 +123,7 @@ def _said(word: str, following: str) -> tuple[str, ...]:
 
 
 def _token(part: str) -> str:
-    if is_letter(part) or part in _syllables():
+    if is_letter(part) or part in known_syllables():
         return part
     if SPOKEN_WORD.fullmatch(part):
         return WORD_BOUNDARY + part
@@ -144,8 +144,3 @@ def _without_accent(char: str) -> str:
         return char
     base = unicodedata.normalize("NFD", char)[0]
     return base if base.isascii() else char
-
-
-@functools.cache
-def _syllables() -> frozenset[str]:
-    return frozenset(mandarin_syllables())

@@ -9,7 +9,7 @@ import unicodedata
 INITIALS = ("zh", "ch", "sh", *"bpmfdtnlgkhjqxrzcsyw")  # longest first, so that the longest matches
 TONES = "12345"
 NEUTRAL = "5"
-VARIANT_SPELLINGS = {"n": "en", "ng": "en", "ê": "ei"}  # of 嗯 and 诶 alone
+VARIANT_SPELLINGS = {"n": "en", "ng": "en", "ê": "ei"}  # of 嗯 and 诶 only
 
 TONE_MARKS = {"\u0304": "1", "\u0301": "2", "\u030c": "3", "\u0300": "4"}
 CIRCUMFLEX = "\u0302"
@@ -126,6 +126,12 @@ def with_tone_mark(syllable: str) -> str:
     from pypinyin.contrib.tone_convert import to_tone
 
     return str(to_tone(syllable)) if is_syllable(syllable) else syllable
+
+
+@functools.cache
+def known_syllables() -> frozenset[str]:
+    """Return `mandarin_syllables` as a set."""
+    return frozenset(mandarin_syllables())
 
 
 def mandarin_syllables() -> list[str]:

@@ -23,7 +23,7 @@ PARTS: tuple[Part, ...] = ("initial", "final", "tone")
 
 @dataclass(frozen=True)
 class Confusion:
-    """Counts how often a part of a syllable was recognized as another.
+    """The number of times that a part of a syllable was recognized as another.
 
     Attributes:
         said: an initial ("" for none), a final or a tone.
@@ -45,7 +45,7 @@ class Confusion:
 
 @dataclass(frozen=True)
 class PartErrors:
-    """Counts the errors in one part of the syllable.
+    """The errors in one part of the syllable.
 
     Attributes:
         wrong: substituted syllables in which this part is wrong.
@@ -62,7 +62,7 @@ class PartErrors:
 
 @dataclass(frozen=True)
 class SyllableErrors:
-    """Counts the errors of syllables in a set.
+    """The errors of syllables in a set.
 
     Attributes:
         num_compared: syllables said that were recognized as a syllable, right or wrong.
@@ -81,7 +81,7 @@ class SyllableErrors:
 
 @dataclass(frozen=True)
 class KnownConfusion:
-    """Counts a class of confusions that teachers of Mandarin know.
+    """A class of confusions that teachers of Mandarin know, and its number.
 
     Attributes:
         name: for people.

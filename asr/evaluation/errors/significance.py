@@ -29,15 +29,15 @@ Counts = npt.NDArray[np.int64]
 
 
 class Blocks(NamedTuple):
-    """Assigns utterances to the blocks that are resampled: speakers, or single utterances."""
+    """The blocks that are resampled, speakers or single utterances, and the block of each utterance."""
 
     kind: str  # "speakers" or "utterances"
-    places: npt.NDArray[np.intp]  # (N,) the block of each utterance
+    indices: npt.NDArray[np.intp]  # (N,) the block of each utterance
 
     def summed(self, values: Sequence[int]) -> list[int]:
         """Sum values over the utterances of each block."""
-        totals = np.zeros(int(self.places.max(initial=-1)) + 1, np.int64)
-        np.add.at(totals, self.places, np.asarray(values, np.int64))
+        totals = np.zeros(int(self.indices.max(initial=-1)) + 1, np.int64)
+        np.add.at(totals, self.indices, np.asarray(values, np.int64))
         return [int(total) for total in totals]
 
 
@@ -47,9 +47,9 @@ def blocks_of(speakers: Sequence[str]) -> Blocks:
     Args:
         speakers: of each utterance; empty where unknown.
     """
-    names, places = np.unique(np.asarray(speakers, dtype=object).astype(str), return_inverse=True)
+    names, indices = np.unique(np.asarray(speakers, dtype=object).astype(str), return_inverse=True)
     if all(speakers) and MIN_SPEAKERS <= len(names) < len(speakers):
-        return Blocks("speakers", places.astype(np.intp))
+        return Blocks("speakers", indices.astype(np.intp))
     return Blocks("utterances", np.arange(len(speakers)))
 
 

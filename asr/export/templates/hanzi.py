@@ -52,7 +52,7 @@ class Paths(NamedTuple):
 
 
 class Converter:
-    """Finds the most probable words with the given pronunciation, by beam search.
+    """A beam search for the most probable words with a given pronunciation.
 
     Args:
         path: of `hanzi.npz`.
@@ -89,7 +89,7 @@ class Converter:
     def convert(self, syllables: Sequence[str]) -> str:
         """Return the best text for a sentence of toned syllables: `ni3`, neutral tone 5, ü written v.
 
-        A word behind the mark `▁` is Latin and stays as it is, with spaces between such words.
+        A word after the mark `▁` is Latin and stays as it is, with spaces between such words.
         """
         arcs = self._arcs(syllables)
         paths = [self._begin]
@@ -132,7 +132,7 @@ class Converter:
         return arcs
 
     def _children(self, node: int, syllable: str) -> list[int]:
-        """Return the nodes behind a node by a syllable; one without a tone has every tone."""
+        """Return the nodes after a node by a syllable; one without a tone has every tone."""
         first, last = self._first_child[node], self._first_child[node + 1]
         has_tone = syllable[-1:] in TONES
         own = self._bases.get(syllable, []) if not has_tone else [self._ids.get(syllable, NO_SYLLABLE)]
@@ -173,7 +173,7 @@ class Converter:
         return kept
 
     def _advance(self, paths: Paths, words: Array) -> tuple[Array, Paths]:
-        """Return the log probability of a word behind each path, and the paths with the context after it."""
+        """Return the log probability of a word after each path, and the paths with the context after it."""
         words = np.broadcast_to(words, paths.words.shape)
         pair, has_pair = self._find(0, paths.words, words, paths.lengths >= 1)
         triple, has_triple = self._find(1, paths.pairs, words, has_pair & (paths.lengths == 2))

@@ -48,7 +48,7 @@ class Transcript(NamedTuple):
 
 
 class Recognizer:
-    """Recognizes speech with the model in a folder.
+    """The model in a folder, with its decoder.
 
     Args:
         folder: with a model, tokens.txt and model.json.
@@ -122,7 +122,7 @@ class Recognizer:
 
 
 def _mixed_words(tokens: Sequence[str]) -> list[str]:
-    """Return syllables as they are, and Latin words, whose letters or pieces are in a row, behind a mark."""
+    """Return syllables as they are, and Latin words, whose letters or pieces are in a row, after a mark."""
     words: list[str] = []
     before = ""
     for token in tokens:
@@ -142,7 +142,7 @@ def _is_longer_than_a_character(token: str) -> bool:
 
 
 class Stream:
-    """Recognizes speech while it comes in; the result is that of the whole recording.
+    """Recognition while speech comes in; the result is that of the whole recording.
 
     The model runs on the new samples and on those around them that it needs. A frame is settled when what it
     depends on is complete.

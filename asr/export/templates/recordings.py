@@ -26,7 +26,7 @@ Flags = npt.NDArray[np.bool_]
 
 
 class RecordingError(Exception):
-    """Reports a recording that cannot be read; the message names it."""
+    """A recording cannot be read; the message names it."""
 
 
 def read_recording(path: str) -> Waveform:

@@ -10,7 +10,6 @@ import functools
 import math
 from collections import ChainMap
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -92,7 +91,7 @@ class Conversion:
 
 
 class Converter:
-    """Finds the most probable words with the given pronunciation.
+    """A search for the most probable words with a given pronunciation.
 
     Args:
         model: n-gram model over words, the general one.
@@ -139,7 +138,7 @@ class Converter:
         """
         if folder is None or folder == GENERAL_MODEL:
             return cls(*_built_in(), soft_tones)
-        from asr.language.ngram.folder import model_path, num_tokens, pronunciations_path
+        from asr.language.ngram.folder import model_path, num_words, pronunciations_path
         from asr.language.ngram.model_file import load_model
 
         refuse_to_read_address(folder, "`hanzi_model`")
@@ -157,11 +156,11 @@ class Converter:
         ids = ChainMap({word: index for index, word in enumerate(unknown, start=first_id)}, general.ids)
         own_ids = np.full(first_id + len(unknown), UNKNOWN_ID, np.int32)
         own_ids[[ids[word] for word in own.words]] = np.arange(len(own.words))
-        mixed = OwnWords(own, own_ids, own_shares(num_tokens(folder, "words", own), own.order))
+        mixed = OwnWords(own, own_ids, own_shares(num_words(folder, own), own.order))
         return cls(general, dictionary.with_readings(readings, ids), soft_tones, own=mixed)
 
     @property
-    def spoken(self) -> Converter:
+    def without_itn(self) -> Converter:
         """Return the converter that writes numbers as they are spoken: this one, unless it writes digits."""
         return self
 
@@ -175,13 +174,6 @@ class Converter:
     def convert_pinyin(self, text: str) -> Conversion:
         """Return the best words for a sentence of pinyin in any spelling: `nǐ hǎo`, `lu:4`, `ni hao`."""
         return self.convert(syllables_in(text))
-
-    def convert_all(self, sentences: Sequence[Sequence[str]], threads: int = 1) -> list[Conversion]:
-        """Return the best words for each of many sentences."""
-        if threads == 1:
-            return [self.convert(sentence) for sentence in sentences]
-        with ThreadPoolExecutor(threads) as pool:
-            return list(pool.map(self.convert, sentences))
 
     def convert_lattice(self, lattice: Lattice) -> Conversion:
         """Return the best words for any of a lattice's hypotheses.

@@ -97,7 +97,7 @@ class Chosen(Sequence[str]):
 
 
 class Dictionary:
-    """Maps sequences of syllables to the words with this pronunciation.
+    """Words by their pronunciation, a sequence of syllables.
 
     Args:
         syllables: syllables by id, sorted.
@@ -131,8 +131,8 @@ class Dictionary:
             word_ids: ids of their words, by which known ones are found.
         """
         syllables = sorted({*self.syllables, *_sorted_syllables(readings)})
-        places = {syllable: index for index, syllable in enumerate(syllables)}
-        moved = np.array([places[syllable] for syllable in self.syllables], np.int32)
+        indices = {syllable: index for index, syllable in enumerate(syllables)}
+        moved = np.array([indices[syllable] for syllable in self.syllables], np.int32)
         columns, added = self._columns(), _columns(readings, syllables)
         columns[columns != ABSENT] = moved[columns[columns != ABSENT]]
         longest = max(columns.shape[1], added.shape[1])

@@ -10,7 +10,7 @@ EPSILON = ""  # the syllable of the edge of an empty hypothesis
 
 
 class Edge(NamedTuple):
-    """Connects two nodes by a syllable.
+    """A syllable between two nodes.
 
     Attributes:
         start: id of the start node.

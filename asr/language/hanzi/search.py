@@ -98,8 +98,8 @@ def best_words(
     kept.lengths[0, 0], kept.own_lengths[0, 0] = begin.length, begin.own_length
     for node in range(1, num_nodes):
         counts[node] = extend_to(node, arcs, kept, counts, mixture, limits.margin)
-    score, place = best_end(kept, counts[-1], mixture, end_word)
-    entries, path, lengths = backtrace(arcs, kept, num_nodes - 1, place)
+    score, rank = best_end(kept, counts[-1], mixture, end_word)
+    entries, path, lengths = backtrace(arcs, kept, num_nodes - 1, rank)
     return score, entries, path, lengths
 
 
@@ -115,21 +115,21 @@ def extend_to(node: int, arcs: Arcs, kept: Paths, counts: Int32, mixture: Mixtur
     has_own = len(mixture.shares) > 0
     for arc in range(arcs.first[node], arcs.first[node + 1]):
         start, entry, word = arcs.starts[arc], arcs.entries[arc], arcs.words[arc]
-        for place in range(counts[start]):
-            score = kept.scores[start, place] + arcs.scores[arc]
+        for rank in range(counts[start]):
+            score = kept.scores[start, rank] + arcs.scores[arc]
             if score < best - margin:
                 break  # later paths are worse, and the language model never improves a score
             # the context after the word is written where it remains if it is new
             if entry == NO_WORD:
-                copy_into(found.words[count], kept.words[start, place])
-                copy_into(found.backoffs[count], kept.backoffs[start, place])
-                length, own_length = kept.lengths[start, place], kept.own_lengths[start, place]
+                copy_into(found.words[count], kept.words[start, rank])
+                copy_into(found.backoffs[count], kept.backoffs[start, rank])
+                length, own_length = kept.lengths[start, rank], kept.own_lengths[start, rank]
             else:
                 log_prob, length, _ = advance(
                     mixture.general,
-                    kept.words[start, place],
-                    kept.backoffs[start, place],
-                    kept.lengths[start, place],
+                    kept.words[start, rank],
+                    kept.backoffs[start, rank],
+                    kept.lengths[start, rank],
                     word if word < mixture.num_general else UNKNOWN_ID,
                     found.words[count],
                     found.backoffs[count],
@@ -139,9 +139,9 @@ def extend_to(node: int, arcs: Arcs, kept: Paths, counts: Int32, mixture: Mixtur
                     log_prob, own_length = with_own(
                         mixture,
                         log_prob,
-                        kept.words[start, place],
-                        kept.backoffs[start, place],
-                        kept.own_lengths[start, place],
+                        kept.words[start, rank],
+                        kept.backoffs[start, rank],
+                        kept.own_lengths[start, rank],
                         word,
                         found.words[count],
                         found.backoffs[count],
@@ -159,7 +159,7 @@ def extend_to(node: int, arcs: Arcs, kept: Paths, counts: Int32, mixture: Mixtur
                 copy_into(found.words[path], found.words[count])
                 copy_into(found.backoffs[path], found.backoffs[count])
                 found.own_lengths[path] = own_length
-            found.scores[path], found.arcs[path], found.before[path] = score, arc, place
+            found.scores[path], found.arcs[path], found.before[path] = score, arc, rank
             best = max(best, score)
     num_kept: int = keep_best(node, kept, found, count, best - margin)
     return num_kept
@@ -180,13 +180,13 @@ def empty_paths(num_paths: int, context_size: int) -> Paths:
 
 
 @compilable
-def slot_of(slots: Int32, paths: Paths, place: int, length: int) -> np.int64:
+def slot_of(slots: Int32, paths: Paths, path: int, length: int) -> np.int64:
     """Return the slot of the path with the same general context as the given one, or an empty slot.
 
     Of paths that differ in the own model's context only, the best is kept, so that an own model does not
     multiply the paths.
     """
-    context = paths.words[place]
+    context = paths.words[path]
     key = np.uint64(length)
     for index in range(length):
         key = extend_key(key, context[index])
@@ -214,45 +214,45 @@ def keep_best(node: int, kept: Paths, found: Paths, count: int, least: float) ->
         if score < least or (num_kept == beam and score <= found.scores[order[beam - 1]]):
             continue
         num_kept = min(num_kept + 1, beam)
-        place = num_kept - 1
-        while place and found.scores[order[place - 1]] < score:
-            order[place] = order[place - 1]
-            place -= 1
-        order[place] = path
-    for place in range(num_kept):
-        path = order[place]
-        kept.scores[node, place], kept.lengths[node, place] = found.scores[path], found.lengths[path]
-        kept.own_lengths[node, place] = found.own_lengths[path]
-        kept.arcs[node, place], kept.before[node, place] = found.arcs[path], found.before[path]
-        copy_into(kept.words[node, place], found.words[path])
-        copy_into(kept.backoffs[node, place], found.backoffs[path])
+        rank = num_kept - 1
+        while rank and found.scores[order[rank - 1]] < score:
+            order[rank] = order[rank - 1]
+            rank -= 1
+        order[rank] = path
+    for rank in range(num_kept):
+        path = order[rank]
+        kept.scores[node, rank], kept.lengths[node, rank] = found.scores[path], found.lengths[path]
+        kept.own_lengths[node, rank] = found.own_lengths[path]
+        kept.arcs[node, rank], kept.before[node, rank] = found.arcs[path], found.before[path]
+        copy_into(kept.words[node, rank], found.words[path])
+        copy_into(kept.backoffs[node, rank], found.backoffs[path])
     return num_kept
 
 
 @compilable
 def best_end(kept: Paths, count: int, mixture: Mixture, end_word: int) -> tuple[float, int]:
     """Return score and index of the best path to the last node, including the sentence end."""
-    best, best_place = -np.inf, 0
+    best, best_rank = -np.inf, 0
     words, backoffs = np.empty_like(kept.words[0, 0]), np.empty_like(kept.backoffs[0, 0])
-    for place in range(count):
-        context, backed = kept.words[-1, place], kept.backoffs[-1, place]
+    for rank in range(count):
+        context, backed = kept.words[-1, rank], kept.backoffs[-1, rank]
         log_prob, _, _ = advance(
-            mixture.general, context, backed, kept.lengths[-1, place], end_word, words, backoffs
+            mixture.general, context, backed, kept.lengths[-1, rank], end_word, words, backoffs
         )
         if len(mixture.shares):
-            own_length = kept.own_lengths[-1, place]
+            own_length = kept.own_lengths[-1, rank]
             log_prob, _ = with_own(mixture, log_prob, context, backed, own_length, end_word, words, backoffs)
-        if kept.scores[-1, place] + log_prob > best:
-            best, best_place = kept.scores[-1, place] + log_prob, place
-    return best, best_place
+        if kept.scores[-1, rank] + log_prob > best:
+            best, best_rank = kept.scores[-1, rank] + log_prob, rank
+    return best, best_rank
 
 
 @compilable
-def backtrace(arcs: Arcs, kept: Paths, node: int, place: int) -> tuple[Int32, Int32, Int32]:
+def backtrace(arcs: Arcs, kept: Paths, node: int, rank: int) -> tuple[Int32, Int32, Int32]:
     """Return the entries of words, the edges, and the number of edges of each word, of a path."""
     entries, path, lengths = [np.int32(0)], [np.int32(0)], [np.int32(0)]
     while node:
-        arc = kept.arcs[node, place]
+        arc = kept.arcs[node, rank]
         step, length = arcs.steps[arc], np.int32(0)
         while step != NONE:
             path.append(arcs.step_edges[step])
@@ -260,5 +260,5 @@ def backtrace(arcs: Arcs, kept: Paths, node: int, place: int) -> tuple[Int32, In
             step = arcs.step_before[step]
         entries.append(arcs.entries[arc])
         lengths.append(length)
-        node, place = arcs.starts[arc], kept.before[node, place]
+        node, rank = arcs.starts[arc], kept.before[node, rank]
     return np.array(entries)[:0:-1], np.array(path)[:0:-1], np.array(lengths)[:0:-1]

@@ -43,7 +43,7 @@ Rules = Callable[[str], Sequence[Rewriting]]
 
 
 class NumberConverter(Converter):
-    """Converts syllables as another converter does, and writes numbers in digits.
+    """A converter that writes the numbers of another converter in digits.
 
     Args:
         spoken: the other converter.
@@ -59,7 +59,7 @@ class NumberConverter(Converter):
 
     @property
     @override
-    def spoken(self) -> Converter:
+    def without_itn(self) -> Converter:
         return self._spoken
 
     @override

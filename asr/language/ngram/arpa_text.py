@@ -19,7 +19,7 @@ GZIP = b"\x1f\x8b"
 
 
 class ArpaText:
-    """Reads a file line by line.
+    """A file that is read line by line.
 
     Args:
         path: path of the file, for errors.

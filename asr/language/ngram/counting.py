@@ -197,9 +197,9 @@ def _pieces(tokens: Int32, room: int) -> Iterator[Int32]:
     ends = np.flatnonzero(tokens == END_ID) + 1
     begin = 0
     while begin < len(tokens):
-        place = max(np.searchsorted(ends, begin + room, "right") - 1, np.searchsorted(ends, begin, "right"))
-        yield tokens[begin : ends[place]]
-        begin = int(ends[place])
+        last = max(np.searchsorted(ends, begin + room, "right") - 1, np.searchsorted(ends, begin, "right"))
+        yield tokens[begin : ends[last]]
+        begin = int(ends[last])
 
 
 def _spill(waiting: list[Keys], runs: list[SortedRun], folder: Path, packing: Packing) -> None:
@@ -276,16 +276,16 @@ def _reversed_ngrams(tokens: Int32, order: int, bits: int, per_column: int, num_
     window = np.empty(order, np.uint64)  # the last words, the latest first
     window[:] = PAD_ID
     window[0] = BEGIN_ID
-    for place in range(len(tokens)):
+    for position in range(len(tokens)):
         for index in range(order - 1, 0, -1):
             window[index] = window[index - 1]
-        window[0] = tokens[place]
+        window[0] = tokens[position]
         for column in range(num_columns):
             key = np.uint64(0)
             for index in range(column * per_column, min(order, (column + 1) * per_column)):
                 key = (key << np.uint64(bits)) | window[index]
-            keys[place, column] = key
-        if tokens[place] == END_ID:
+            keys[position, column] = key
+        if tokens[position] == END_ID:
             window[:] = PAD_ID
             window[0] = BEGIN_ID
     return keys

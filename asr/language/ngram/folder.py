@@ -102,8 +102,8 @@ def converts_to_hanzi(path: Path) -> bool:
     return model_path(path, "words").exists() and pronunciations_path(path).exists()
 
 
-def num_tokens(folder: Path, unit: str, model: NGramModel) -> int:
-    """Return the number of tokens that a folder's model over a unit was trained on.
+def num_words(folder: Path, model: NGramModel) -> int:
+    """Return the number of words that a folder's model of words was trained on.
 
     Without the folder's description, this is the number of its n-grams, which is smaller.
 
@@ -111,7 +111,7 @@ def num_tokens(folder: Path, unit: str, model: NGramModel) -> int:
         UserError: the description cannot be read.
     """
     units = read_info(folder).units if (folder / INFO).exists() else {}
-    return units[unit].num_tokens if unit in units else max(model.counts)
+    return units["words"].num_tokens if "words" in units else max(model.counts)
 
 
 def write_info(folder: Path, info: ModelInfo) -> None:

@@ -106,7 +106,7 @@ def smooth(counts: SortedCounts, order: int, num_words: int, prune: Sequence[int
         discounts.append(np.array([0.0, *(FALLBACK_DISCOUNTS if found is None else found)]))
 
     estimates = [_unigrams(shorter[0], discounts[0])]
-    places = np.arange(num_words)  # positions of the previous order among its estimates; -1 if pruned
+    positions = np.arange(num_words)  # positions of the previous order among its estimates; -1 if pruned
     for length in range(2, order + 1):
         context_table = shorter[length - 2]
 
@@ -114,13 +114,13 @@ def smooth(counts: SortedCounts, order: int, num_words: int, prune: Sequence[int
             return iter([shorter[length - 1]]) if length < order else _longest(counts)
 
         longer, kept = _next_order(
-            blocks_of, context_table, estimates, places, discounts[length - 1], prune[length - 1]
+            blocks_of, context_table, estimates, positions, discounts[length - 1], prune[length - 1]
         )
         if not len(longer.rows):
             break
         estimates.append(longer)
         if length < order:
-            places = np.where(kept, np.cumsum(kept) - 1, -1)
+            positions = np.where(kept, np.cumsum(kept) - 1, -1)
     used_fallbacks = [number for number in fallback_orders if number <= len(estimates)]
     return Smoothing(estimates, [table[1:] for table in discounts[: len(estimates)]], tuple(used_fallbacks))
 
@@ -194,7 +194,7 @@ def _next_order(
     blocks_of: Callable[[], Iterator[_Counted]],
     table: _Counted,
     estimates: Sequence[Estimates],
-    places: Counts,
+    positions: Counts,
     discounts: Float64,
     prune: int,
 ) -> tuple[Estimates, Mask]:
@@ -204,7 +204,7 @@ def _next_order(
         blocks_of: yields the n-grams of this order at each call.
         table: all n-grams one word shorter.
         estimates: estimates of all shorter orders.
-        places: positions of the table's rows among the estimates.
+        positions: of the table's rows among the estimates.
         discounts: discounts by count.
         prune: n-grams that occur at most this often are dropped.
 
@@ -220,9 +220,9 @@ def _next_order(
         compiled(_add_up)(contexts, block.counts, block.adjusted, discounts, prune, sums)
     totals, freed, extended = sums
     weights = np.divide(freed, totals, out=np.ones_like(freed), where=totals > 0)
-    kept_before = places >= 0
-    before.backoffs[places[kept_before]] = weights[kept_before]
-    before.begins_longer[places[kept_before]] = extended[kept_before]
+    kept_before = positions >= 0
+    before.backoffs[positions[kept_before]] = weights[kept_before]
+    before.begins_longer[positions[kept_before]] = extended[kept_before]
 
     parts, kept_of = [], []
     for block in blocks_of():
@@ -230,11 +230,11 @@ def _next_order(
         kept_of.append(kept)
         block = block.select(kept)
         contexts = compiled(find_rows)(block.rows[:, 1:], table.rows, firsts)
-        endings = places[compiled(find_rows)(block.rows[:, :-1], table.rows, firsts)]
+        endings = positions[compiled(find_rows)(block.rows[:, :-1], table.rows, firsts)]
         own = (block.adjusted - discounts[np.minimum(block.adjusted, 3)]) / totals[contexts]
         probs = own + weights[contexts] * before.probs[endings]
         nothing = np.ones(len(probs)), np.zeros(len(probs), np.bool_)
-        parts.append(Estimates(block.rows, block.counts, probs, *nothing, places[contexts], endings))
+        parts.append(Estimates(block.rows, block.counts, probs, *nothing, positions[contexts], endings))
     longer = Estimates(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
     return longer, np.concatenate(kept_of)
 

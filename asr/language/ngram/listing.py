@@ -37,28 +37,28 @@ def ngrams_of(model: NGramModel, on_progress: OnProgress = ignore_progress) -> l
     num_words = len(model.words)
     weights = model.tables.floats[: num_words * UNIGRAM_WORDS].reshape(-1, UNIGRAM_WORDS)
     listed = [NGrams(np.arange(num_words, dtype=np.int32)[:, None], *weights.T)]
-    for place in range(model.order - 1):
-        listed.append(_longer(model.tables, place, listed[-1], on_progress))
+    for table in range(model.order - 1):
+        listed.append(_longer(model.tables, table, listed[-1], on_progress))
     return [table._replace(log10_probs=-np.abs(table.log10_probs)) for table in listed]
 
 
-def _longer(tables: Tables, place: int, shorter: NGrams, on_progress: OnProgress) -> NGrams:
+def _longer(tables: Tables, table: int, shorter: NGrams, on_progress: OnProgress) -> NGrams:
     """Return the n-grams of the next order, sorted."""
-    begin, num_buckets, entry_words = tables.begins[place], tables.buckets[place], tables.entry_words[place]
+    begin, num_buckets, entry_words = tables.begins[table], tables.buckets[table], tables.entry_words[table]
     entries = tables.memory[begin : begin + num_buckets * entry_words].reshape(-1, entry_words)
     num_entries = int(np.count_nonzero(entries[:, 0] | entries[:, 1]))
     begun = shorter.ids[~((shorter.log10_backoffs == 0) & np.signbit(shorter.log10_backoffs))]
     ended = shorter.ids[~np.signbit(shorter.log10_probs)]
     ids = np.empty((num_entries, shorter.ids.shape[1] + 1), np.int32)
-    places = np.empty(num_entries, np.int64)
+    indices = np.empty(num_entries, np.int64)
     count = 0
     for candidates in _pieces(begun, ended):
-        count = compiled(look_up)(tables, place, candidates, ids, places, count)
+        count = compiled(look_up)(tables, table, candidates, ids, indices, count)
         on_progress(Work(f"listing {ids.shape[1]}-grams", count, num_entries, "n-grams"))
     order = np.lexsort(ids[:count].T[::-1])
-    ids, places = ids[order], places[order]
-    probs = tables.floats[places + 2]
-    backoffs = tables.floats[places + 3] if entry_words == MIDDLE_WORDS else np.zeros_like(probs)
+    ids, indices = ids[order], indices[order]
+    probs = tables.floats[indices + 2]
+    backoffs = tables.floats[indices + 3] if entry_words == MIDDLE_WORDS else np.zeros_like(probs)
     return NGrams(ids, probs, backoffs)
 
 
@@ -88,10 +88,10 @@ def _pieces(begun: Int32, ended: Int32) -> Iterator[_Candidates]:
 @compilable
 def look_up(
     tables: Tables,
-    place: int,
+    table: int,
     candidates: _Candidates,
     ids: Int32,
-    places: npt.NDArray[np.int64],
+    indices: npt.NDArray[np.int64],
     count: int,
 ) -> int:
     """Write the candidates that are in a table, and their positions, from row `count` on; return the end."""
@@ -99,10 +99,10 @@ def look_up(
     for row in range(len(begun)):
         for last in range(overlaps[row, 0], overlaps[row, 1]):
             key = extend_key(key_of(ended[last]), begun[row, 0])
-            found = find(tables, place, key)
+            found = find(tables, table, key)
             if found >= 0:
                 ids[count, 0] = begun[row, 0]
                 copy_into(ids[count, 1:], ended[last])
-                places[count] = found
+                indices[count] = found
                 count += 1
     return count

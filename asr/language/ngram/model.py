@@ -142,13 +142,13 @@ class NGramModel:
         memory = np.zeros(begins_of(counts)[-1], np.uint32)
         tables = tables_over(memory, counts)
         fill_unigrams(memory.view(np.float32), ngrams[0].log10_probs, ngrams[0].log10_backoffs)
-        for place, table in enumerate(ngrams[1:]):
+        for number, table in enumerate(ngrams[1:]):
             contiguous = NGrams(
                 np.ascontiguousarray(table.ids, np.int32),
                 np.ascontiguousarray(table.log10_probs, np.float32),
                 np.ascontiguousarray(table.log10_backoffs, np.float32),
             )
-            written = compiled(fill)(tables, memory, place, contiguous, longest=place == len(ngrams) - 2)
+            written = compiled(fill)(tables, memory, number, contiguous, longest=number == len(ngrams) - 2)
             assert written == len(table.ids), f"{table.ids[written]}: no n-gram of its first or last words"
         return cls(words, tables, counts)
 
@@ -234,14 +234,14 @@ def advance(
     matched = 0
     while matched < context_length and not np.signbit(log10_prob):  # a sign: no longer n-gram ends with it
         key = extend_key(key, context_words[matched])
-        place = find(tables, matched, key)
-        if place < 0:
+        entry = find(tables, matched, key)
+        if entry < 0:
             break
-        log10_prob = tables.floats[place + 2]
+        log10_prob = tables.floats[entry + 2]
         matched += 1
         if matched == num_tables:
             break
-        after_words[matched], after_backoffs[matched] = context_words[matched - 1], tables.floats[place + 3]
+        after_words[matched], after_backoffs[matched] = context_words[matched - 1], tables.floats[entry + 3]
     log10_prob = -abs(log10_prob)
     for index in range(matched, context_length):
         log10_prob += context_backoffs[index]
@@ -272,16 +272,16 @@ def keys_of(ids: Int32) -> npt.NDArray[np.uint64]:
 def key_of(words: Int32) -> np.uint64:
     """Return the key of an n-gram in reading order."""
     key = np.uint64(words[-1])
-    for place in range(len(words) - 2, -1, -1):
-        key = extend_key(key, words[place])
+    for index in range(len(words) - 2, -1, -1):
+        key = extend_key(key, words[index])
     return key
 
 
 @compilable
 def find(tables: Tables, table: int, key: np.uint64) -> int:
     """Return the index in memory of the entry with a key; -1 if there is none."""
-    place = seek(tables, table, key)
-    return place if place >= 0 and (tables.memory[place] or tables.memory[place + 1]) else -1
+    entry = seek(tables, table, key)
+    return entry if entry >= 0 and (tables.memory[entry] or tables.memory[entry + 1]) else -1
 
 
 @compilable
@@ -293,14 +293,14 @@ def seek(tables: Tables, table: int, key: np.uint64) -> int:
     begin: int = tables.begins[table]
     entry_words: int = tables.entry_words[table]
     end: int = begin + tables.buckets[table] * entry_words
-    place = begin + int(np.int64(key % np.uint64(tables.buckets[table]))) * entry_words
+    entry = begin + int(np.int64(key % np.uint64(tables.buckets[table]))) * entry_words
     for _ in range(tables.buckets[table]):
-        stored = np.uint64(tables.memory[place]) | (np.uint64(tables.memory[place + 1]) << np.uint64(32))
+        stored = np.uint64(tables.memory[entry]) | (np.uint64(tables.memory[entry + 1]) << np.uint64(32))
         if stored == key or stored == np.uint64(0):
-            return place
-        place += entry_words
-        if place == end:
-            place = begin
+            return entry
+        entry += entry_words
+        if entry == end:
+            entry = begin
     return -1
 
 
@@ -331,13 +331,13 @@ def fill(tables: Tables, memory: Words32, table: int, ngrams: NGrams, longest: b
             floats[first + 1] = 0.0
         floats[last] = abs(floats[last])
         key = key_of(ngrams.ids[row])
-        place = seek(tables, table, key)
-        memory[place] = np.uint32(key & np.uint64(0xFFFFFFFF))
-        memory[place + 1] = np.uint32(key >> np.uint64(32))
-        floats[place + 2] = -abs(ngrams.log10_probs[row])
+        entry = seek(tables, table, key)
+        memory[entry] = np.uint32(key & np.uint64(0xFFFFFFFF))
+        memory[entry + 1] = np.uint32(key >> np.uint64(32))
+        floats[entry + 2] = -abs(ngrams.log10_probs[row])
         if not longest:
             backoff = ngrams.log10_backoffs[row]
-            floats[place + 3] = backoff if backoff != 0.0 else NO_EXTENSION
+            floats[entry + 3] = backoff if backoff != 0.0 else NO_EXTENSION
     return len(ngrams.ids)
 
 
@@ -346,5 +346,5 @@ def weights_of(tables: Tables, words: Int32) -> int:
     """Return the index of probability and backoff of an n-gram below the highest order; -1 if absent."""
     if len(words) == 1:
         return int(words[0]) * UNIGRAM_WORDS
-    place = find(tables, len(words) - 2, key_of(words))
-    return place + 2 if place >= 0 else -1
+    entry = find(tables, len(words) - 2, key_of(words))
+    return entry + 2 if entry >= 0 else -1

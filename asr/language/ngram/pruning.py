@@ -93,13 +93,13 @@ def _left_over(table: Estimates, shorter: Estimates) -> tuple[Float64, Float64]:
 def _without(estimates: Sequence[Estimates], kept: Sequence[Mask]) -> list[Estimates]:
     """Return the model of the kept n-grams of order 2 and more, with recomputed backoffs."""
     pruned = [estimates[0]]
-    places: Counts = np.arange(len(estimates[0].rows))
+    positions: Counts = np.arange(len(estimates[0].rows))
     for table, mask in zip(estimates[1:], kept, strict=True):
         if not mask.any():
             break
-        contexts, endings = places[table.contexts[mask]], places[table.endings[mask]]
+        contexts, endings = positions[table.contexts[mask]], positions[table.endings[mask]]
         pruned.append(table.select(mask)._replace(contexts=contexts, endings=endings))
-        places = np.where(mask, np.cumsum(mask) - 1, -1)
+        positions = np.where(mask, np.cumsum(mask) - 1, -1)
     for order, shorter in enumerate(pruned):
         backoffs, begins = np.ones(len(shorter.rows)), np.zeros(len(shorter.rows), np.bool_)
         if order + 1 < len(pruned):

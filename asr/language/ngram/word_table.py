@@ -16,12 +16,11 @@ MIX, SHIFT = np.uint64(0xC6A4A7935BD1E995), np.uint64(47)
 EIGHT = np.uint64(8)
 
 
-def word_table(words: Sequence[str], first: int, count: int, buckets_per_entry: float) -> Tables:
+def word_table(words: Sequence[str], count: int, buckets_per_entry: float) -> Tables:
     """Build a table of the ids of words.
 
     Args:
-        words: words by id.
-        first: id of the first word to insert; KenLM leaves out `<unk>`, whose id is 0.
+        words: words by id; `<unk>`, whose id is 0, is left out, as KenLM does.
         count: number of words to reserve room for.
         buckets_per_entry: see `num_buckets`.
 
@@ -33,15 +32,15 @@ def word_table(words: Sequence[str], first: int, count: int, buckets_per_entry: 
     tables = tables_of(memory, [0], [buckets])
     encoded = [word.encode() for word in words]
     ends = np.cumsum([len(word) for word in encoded], dtype=np.int64)
-    compiled(insert)(tables, memory, np.frombuffer(b"".join(encoded), np.uint8), ends, first)
+    compiled(insert)(tables, memory, np.frombuffer(b"".join(encoded), np.uint8), ends)
     return tables
 
 
 @compilable
-def insert(tables: Tables, memory: Words32, text: Bytes, ends: npt.NDArray[np.int64], first: int) -> None:
-    """Write the words from id `first` on, which are concatenated in the text, into the table's memory."""
-    for word in range(first, len(ends)):
-        key = hash_of(text, ends[word - 1] if word else 0, ends[word])
+def insert(tables: Tables, memory: Words32, text: Bytes, ends: npt.NDArray[np.int64]) -> None:
+    """Write the words from id 1 on into the table's memory; the text has all words, one after the other."""
+    for word in range(1, len(ends)):
+        key = hash_of(text, ends[word - 1], ends[word])
         index = seek(tables, 0, key)
         memory[index] = np.uint32(key & np.uint64(0xFFFFFFFF))
         memory[index + 1] = np.uint32(key >> np.uint64(32))

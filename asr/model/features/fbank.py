@@ -35,7 +35,7 @@ AFTER = WINDOW // 2  # samples of the last window that may be after the clip, at
 
 @keras.saving.register_keras_serializable("polyphone")
 class Fbank(FeatureLayer):
-    """Computes log energies in mel bands from 20 Hz to 7.6 kHz, equal to `kaldi-native-fbank`.
+    """Log energies in mel bands from 20 Hz to 7.6 kHz, equal to `kaldi-native-fbank`.
 
     The options are those of sherpa-onnx: samples between -1 and 1, offset removed from each window,
     pre-emphasis, Povey's window, power spectrum.
@@ -60,7 +60,7 @@ class Fbank(FeatureLayer):
         self.num_mels = num_mels
         phase = 2 * np.pi * np.arange(WINDOW) / (WINDOW - 1)
         self.window = ((0.5 - 0.5 * np.cos(phase)) ** 0.85).astype(np.float32)  # Povey's
-        self.mel = kaldi_mel_filters(num_mels, self.LOW_HZ, self.HIGH_HZ)
+        self.mel = kaldi_mel_filters(num_mels)
 
     @classmethod
     @override
@@ -130,13 +130,13 @@ def window_means(audio: Tensor) -> Tensor:
     return total[..., None] / WINDOW
 
 
-def kaldi_mel_filters(num_mels: int, low_hz: float, high_hz: float) -> npt.NDArray[np.float32]:
+def kaldi_mel_filters(num_mels: int) -> npt.NDArray[np.float32]:
     """Return triangles (257, num_mels) that are equally spaced and straight in mel: 1127 ln(1 + f / 700).
 
     Raises:
         UserError: a triangle has no frequency of the FFT in it.
     """
-    edges = np.linspace(_mel(low_hz), _mel(high_hz), num_mels + 2)
+    edges = np.linspace(_mel(Fbank.LOW_HZ), _mel(Fbank.HIGH_HZ), num_mels + 2)
     bins = _mel(np.linspace(0, SAMPLE_RATE_HZ / 2, FFT_SIZE // 2 + 1))[:, None]  # (257, 1)
     left, centre, right = edges[:-2], edges[1:-1], edges[2:]
     rising, falling = (bins - left) / (centre - left), (right - bins) / (right - centre)

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from asr.model.features.layer import WINDOW
+from asr.model.features.layer import FFT_SIZE, WINDOW
 
 Array = npt.NDArray[np.float32]
 Float64 = npt.NDArray[np.float64]
@@ -33,11 +33,10 @@ class Factors(NamedTuple):
     columns: Array  # (32, 32), from real and imaginary parts to real and imaginary parts
 
 
-def fourier_factors(size: int) -> Factors:
-    """Return the matrices of a transform of `size` points, 400 or 512 with zeros behind the window."""
-    p = size // Q
-    k, a, b, c = np.arange(num_rows(size)), np.arange(WINDOW // Q), np.arange(Q), np.arange(Q)
-    rows, rotation, columns = _angles(k, a, p), _angles(k, b, size), _angles(b, c, Q)
+def fourier_factors() -> Factors:
+    """Return the matrices of a transform of 512 points: a window, and zeros after it."""
+    k, a, b, c = np.arange(num_rows(FFT_SIZE)), np.arange(WINDOW // Q), np.arange(Q), np.arange(Q)
+    rows, rotation, columns = _angles(k, a, FFT_SIZE // Q), _angles(k, b, FFT_SIZE), _angles(b, c, Q)
     both = np.block([[np.cos(columns), np.sin(columns)], [-np.sin(columns), np.cos(columns)]])
     found = (np.cos(rows), np.sin(rows), np.cos(rotation), np.sin(rotation), both)
     return Factors(*(matrix.astype(np.float32) for matrix in found))
@@ -55,12 +54,12 @@ class PreciseFactors(NamedTuple):
     )
 
 
-def precise_factors(size: int) -> PreciseFactors:
-    """Return the matrices of a transform of `size` points, 400 or 512 with zeros behind the window."""
-    k, a, b, c = np.arange(num_rows(size)), np.arange(WINDOW // Q), np.arange(Q), np.arange(Q)
-    rows = _angles(a, k, size // Q)  # (25, rows)
+def precise_factors() -> PreciseFactors:
+    """Return the matrices of a transform of 400 points, a window."""
+    k, a, b, c = np.arange(num_rows(WINDOW)), np.arange(WINDOW // Q), np.arange(Q), np.arange(Q)
+    rows = _angles(a, k, WINDOW // Q)  # (25, rows)
     by_column = np.stack([np.cos(rows), np.sin(rows)], axis=-1).reshape(len(a), -1)
-    turns = _angles(b, np.add.outer(k, size // Q * c).reshape(-1), size).reshape(Q, len(k), Q)
+    turns = _angles(b, np.add.outer(k, WINDOW // Q * c).reshape(-1), WINDOW).reshape(Q, len(k), Q)
     cos, sin = np.cos(turns), np.sin(turns)  # (16, rows, 16)
     by_row = np.stack([np.stack([cos, sin], axis=2), np.stack([-sin, cos], axis=2)], axis=1)
     return PreciseFactors(by_column, by_row.transpose(2, 0, 1, 3, 4).reshape(len(k), 2 * Q, 2 * Q))

@@ -35,7 +35,7 @@ DB_PER_LOG_POWER = 10 / np.log(10)
 
 
 class FeatureLayer(keras.layers.Layer):
-    """Computes features of a padded batch; subclasses say which, in `compute`.
+    """A layer from audio to features; subclasses define them in `compute`.
 
     Args:
         normalize: give each feature of each clip mean 0 and variance 1 over the clip's own frames.
@@ -164,7 +164,7 @@ def speech_weights(levels_db: Tensor, mask: Tensor) -> Tensor:
         mask: (B, T, 1), 1 on real frames and 0 on padding.
     """
     sums = ops.average_pool(ops.concatenate([levels_db * mask, mask], axis=-1), LEVEL_FRAMES, 1, "same")
-    smooth = sums[..., :1] / ops.maximum(sums[..., 1:], 1 / LEVEL_FRAMES)  # over real frames alone
+    smooth = sums[..., :1] / ops.maximum(sums[..., 1:], 1 / LEVEL_FRAMES)  # over real frames only
     clip_db = ops.max(ops.where(mask > 0, smooth, ops.min(levels_db)), axis=1, keepdims=True)  # (B, 1, 1)
     above_db = levels_db - clip_db
     (lowest_db, highest_db), fade_db = COUNTED_DB, FADE_DB

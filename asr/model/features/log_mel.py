@@ -20,7 +20,7 @@ LOW_HZ = 20.0
 
 @keras.saving.register_keras_serializable("polyphone")
 class LogMel(FeatureLayer):
-    """Computes log energies in triangular mel bands from 20 Hz to 8 kHz, under a Hann window.
+    """Log energies in triangular mel bands from 20 Hz to 8 kHz, under a Hann window.
 
     Args:
         num_mels: number of bands.

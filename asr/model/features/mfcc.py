@@ -31,7 +31,7 @@ EPSILON = float(np.finfo(float).eps)  # python_speech_features takes it in place
 
 @keras.saving.register_keras_serializable("polyphone")
 class Mfcc(FeatureLayer):
-    """Computes 13 mel cepstra with first and second differences, equal to `python_speech_features`.
+    """13 mel cepstra with first and second differences, equal to `python_speech_features`.
 
     `mfcc(signal, 16000)` (26 bands, liftering 22, log energy in place of the first), then
     `delta(mfcc, 2)` and `delta(delta, 2)`. The last window may reach beyond the clip, over zeros.

@@ -26,7 +26,7 @@ SETTINGS = (
 
 @keras.saving.register_keras_serializable("polyphone")
 class SpecAugment(keras.layers.Layer):
-    """Changes features in training: warps the frequency axis and masks bands and frames.
+    """Changes of features in training: a warped frequency axis, and masked bands and frames.
 
     First each clip's frequency axis is stretched by a factor of its own around 1, as another speaker's
     vocal tract would (Jaitly & Hinton, 2013). Then bands of frequencies and of frames are set to 0, the

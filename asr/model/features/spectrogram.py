@@ -16,7 +16,7 @@ from asr.model.features.layer import DB_PER_LOG_POWER, WINDOW, FeatureLayer, fra
 
 @keras.saving.register_keras_serializable("polyphone")
 class Spectrogram(FeatureLayer):
-    """Computes ASRT's spectrogram: log(1 + |FFT|) of 400 samples under a Hamming window, in bins of 40 Hz."""
+    """ASRT's spectrogram: log(1 + |FFT|) of 400 samples under a Hamming window, in bins of 40 Hz."""
 
     def __init__(self, **kwargs: Any) -> None:
         super().__init__(**kwargs)

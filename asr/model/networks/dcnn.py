@@ -45,7 +45,7 @@ DCNN_FAMILY = {
 
 @keras.saving.register_keras_serializable("polyphone")
 class Dcnn(Network):
-    """Implements ASRT's family of networks, with a subsampling of 8.
+    """ASRT's family of networks, with a subsampling of 8.
 
     Args:
         family: a name in DCNN_FAMILY.
@@ -129,7 +129,7 @@ class Dcnn(Network):
         ]
 
     def _convolve(self, index: int, hidden: Tensor, num_frames: Tensor, training: bool) -> StageInputs:
-        """Apply a convolution, and the pooling and the dropout behind it."""
+        """Apply a convolution, and the pooling and the dropout after it."""
         if index == 0:
             # clips with too few frames for the poolings yield one frame, which counts as padding
             short_of = ops.maximum(2**NUM_POOLED_PAIRS - ops.shape(hidden)[1], 0)

@@ -1,7 +1,7 @@
 """Provide outputs in the middle of a network, from which it learns, and whose probabilities it may use.
 
 Intermediate CTC (Lee & Watanabe, 2021, arXiv:2102.03216): in training, a loss of their own trains the layers
-before them directly. Self-conditioning (Nozaki & Komatsu, 2021, arXiv:2104.02724): the layers behind them get
+before them directly. Self-conditioning (Nozaki & Komatsu, 2021, arXiv:2104.02724): the layers after them get
 their probabilities, in decoding as well.
 """
 
@@ -25,12 +25,12 @@ NAME = "intermediate"
 
 @keras.saving.register_keras_serializable("polyphone")
 class IntermediateOutput(BuildOnCall, keras.layers.Layer):
-    """Maps hidden frames to logits in training, and adds what follows from these if it is self-conditioned.
+    """Logits of hidden frames in training, which are fed back to the frames if it is self-conditioned.
 
     Args:
         num_outputs: V, the size of the vocabulary, including the blank.
         output_parts: (V, P) ids of the parts of each output, by which outputs share weights; None for none.
-        self_conditioned: whether the layers behind it get its probabilities.
+        self_conditioned: whether the layers after it get its probabilities.
         seed: seed of the initial weights.
     """
 
@@ -46,7 +46,7 @@ class IntermediateOutput(BuildOnCall, keras.layers.Layer):
     def call(
         self, hidden: Tensor, mask: Tensor, num_frames: Tensor, training: bool = False
     ) -> tuple[Tensor, tuple[Logits, ...]]:
-        """Map hidden (B, T, C), 0 on padding, to the same shape, and to logits, in training alone."""
+        """Map hidden (B, T, C), 0 on padding, to the same shape, and to logits, in training only."""
         if not self._output.built:  # decoding has the weights, too
             self._output.build(hidden.shape)
         if not training and self._feedback is None:
@@ -59,7 +59,7 @@ class IntermediateOutput(BuildOnCall, keras.layers.Layer):
 
 @keras.saving.register_keras_serializable("polyphone")
 class Feedback(keras.layers.Layer):
-    """Maps probabilities of outputs to channels, by a row of weights for each output or each of its parts.
+    """A matrix from probabilities to channels, with a row for each output or each of its parts.
 
     Args:
         num_outputs: V.
@@ -90,7 +90,7 @@ class Feedback(keras.layers.Layer):
 
 
 def blocks_with_output(config: ModelConfig, num_blocks: int) -> list[int]:
-    """Return the indices of the blocks that have an output behind them, by `model.intermediate_ctc`.
+    """Return the indices of the blocks that have an output after them, by `model.intermediate_ctc`.
 
     Args:
         config: configuration of the model.

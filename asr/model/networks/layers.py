@@ -40,7 +40,7 @@ def same_padding_conv(
 ) -> Tensor:
     """Apply a square kernel to (B, T, F, C), so that output t is around input t times the stride.
 
-    `padding="same"` would depend on the padded length; this padding is that of the clip alone.
+    `padding="same"` would depend on the padded length; this padding depends on the clip only.
     """
     side = convolution.kernel_size[0] // 2
     return convolution(ops.pad(hidden, [[0, 0], [side, side], [side, side], [0, 0]]))
@@ -53,7 +53,7 @@ def flatten_bands(hidden: Tensor) -> Tensor:
 
 @keras.saving.register_keras_serializable("polyphone")
 class MaskedBatchNorm(keras.layers.Layer):
-    """Normalises batches by statistics of real frames only (Ioffe & Szegedy, 2015).
+    """Batch normalisation by statistics of real frames only (Ioffe & Szegedy, 2015).
 
     Inputs and outputs are 0 on padding. It computes in float32, and returns the type of its inputs. When
     frozen (`trainable = False`), it uses its moving statistics in training, too, and keeps them.
@@ -123,7 +123,7 @@ class MaskedBatchNorm(keras.layers.Layer):
 
 
 @keras.saving.register_keras_serializable("polyphone")
-class SumOfParts(keras.layers.Layer):
+class FactoredLogits(keras.layers.Layer):
     """A dense layer that adds up shared rows of weights for each output.
 
     Output v's weights are the sum of one row for each of its parts: a toned syllable that occurred
@@ -172,6 +172,6 @@ def make_output(num_outputs: int, parts: Any, seed: int) -> keras.layers.Layer:
         seed: seed of the initial weights.
     """
     if parts is not None:
-        return SumOfParts(parts, seed=seed, name="output")
+        return FactoredLogits(parts, seed=seed, name="output")
     initializer = keras.initializers.GlorotUniform(seed)
     return keras.layers.Dense(num_outputs, kernel_initializer=initializer, name="output")

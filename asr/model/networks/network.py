@@ -20,7 +20,7 @@ OPTIONS_OF_SOME = ("stem", *INTERMEDIATE_OPTIONS, "chunk_s")  # keys of ModelCon
 
 
 class Network(BuildOnCall, keras.Model):
-    """Maps features of clips of any length to logits.
+    """A network from features of clips of any length to logits.
 
     A clip may be shorter than SUBSAMPLING: it has `num_output_frames`, often 0, and must not raise an error.
     A clip's logits are the same alone and in a padded batch; weights and dropout masks follow from the seed.

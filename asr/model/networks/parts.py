@@ -22,7 +22,7 @@ class NetworkPart(NamedTuple):
     Attributes:
         name: is unique in the network.
         layers: those whose weights the part uses; no other part uses them.
-        run: (hidden, num_frames, training) -> what the next part takes, with logits of this part alone; that
+        run: (hidden, num_frames, training) -> what the next part takes, with logits of this part only; that
             of the last part returns `Logits`.
     """
 
@@ -54,7 +54,7 @@ def run_part(part: NetworkPart, passed: StageInputs, training: bool) -> StageInp
 
 
 class PartLayer(BuildOnCall, keras.layers.Layer):
-    """Runs a part of a model whose weights exist as a layer; takes and returns one structure of tensors.
+    """A part of a model, whose weights exist, as a layer from one structure of tensors to another.
 
     Args:
         part: the part.

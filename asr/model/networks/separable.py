@@ -52,6 +52,7 @@ SIZES = {
     "xl": Size((512, 512, 640), (4, 6, 9), 5, (11, 19, 29), 1024, gate=True),
 }
 DOWN_KERNEL = 5
+SQUEEZE = 8  # channels to one, in a gate
 
 
 class StageSize(NamedTuple):
@@ -95,7 +96,7 @@ def stage_sizes(size: str, stem: str) -> list[StageSize]:
 
 @keras.saving.register_keras_serializable("polyphone")
 class Separable(SizedNetwork):
-    """Implements the separable networks, one for each size; `SizedNetwork` has the other arguments.
+    """The separable networks, one for each size; `SizedNetwork` has the other arguments.
 
     Args:
         stem: how the first stage begins, as `model.stem`.
@@ -185,11 +186,11 @@ class BlockSize(NamedTuple):
 
 
 class Stage(BuildOnCall, keras.layers.Layer):
-    """Applies a convolution of stride 2 or a stem, then residual blocks.
+    """A convolution of stride 2 or a stem, then residual blocks.
 
     Args:
         size: of each block.
-        outputs: for each block the output behind it, None if it has none.
+        outputs: for each block the output after it, None if it has none.
         seed: seed of the dropout masks and the initial weights.
         stem: "1d", or the kind of `Stem` that takes the place of the convolution.
     """
@@ -205,7 +206,7 @@ class Stage(BuildOnCall, keras.layers.Layer):
         super().__init__(**kwargs)
         self._stem = None if stem == "1d" else Stem(stem, size.channels, seed, name="stem")
         if self._stem is None:
-            # padding="same" would depend on the padded length; this padding is that of the clip alone
+            # padding="same" would depend on the padded length; this padding depends on the clip only
             self._down = keras.layers.Conv1D(
                 size.channels,
                 DOWN_KERNEL,
@@ -257,7 +258,7 @@ def _apply_stem(stem: Stem, inputs: Tensor, num_frames: Tensor, training: bool) 
 
 
 class Block(BuildOnCall, keras.layers.Layer):
-    """Applies separable convolutions, and in the larger sizes a gate, beside a residual path."""
+    """Separable convolutions, in the larger sizes with a gate, and a residual path around them."""
 
     def __init__(self, size: BlockSize, seed: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -279,7 +280,7 @@ class Block(BuildOnCall, keras.layers.Layer):
 
 
 class SeparableConvolution(BuildOnCall, keras.layers.Layer):
-    """Applies a filter over time to each channel, mixes channels, and normalises."""
+    """A filter over time for each channel, a mixture of channels, and a normalisation."""
 
     def __init__(self, channels: int, kernel: int, seed: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -300,21 +301,21 @@ class SeparableConvolution(BuildOnCall, keras.layers.Layer):
 
 
 class Gate(keras.layers.Layer):
-    """Scales channels by the contents of the whole clip (squeeze and excitation; Hu et al., 2018)."""
+    """A factor for each channel that depends on the whole clip (squeeze and excitation; Hu et al., 2018)."""
 
-    def __init__(self, seed: int, reduction: int = 8, **kwargs: Any) -> None:
+    def __init__(self, seed: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
-        self._seed, self._reduction = seed, reduction
+        self._seed = seed
 
     def build(self, inputs_shape: Any, mask_shape: Any = None) -> None:
         """Create the layers for inputs (B, T, C)."""
-        channels = inputs_shape[-1]
+        channels, squeezed = inputs_shape[-1], inputs_shape[-1] // SQUEEZE
         initializer = keras.initializers.GlorotUniform(self._seed)
         common = {"kernel_initializer": initializer, "dtype": self.dtype_policy}
-        self._squeeze = keras.layers.Dense(channels // self._reduction, "relu", name="squeeze", **common)
+        self._squeeze = keras.layers.Dense(squeezed, "relu", name="squeeze", **common)
         self._excite = keras.layers.Dense(channels, "sigmoid", name="excite", **common)
         self._squeeze.build((None, channels))
-        self._excite.build((None, channels // self._reduction))
+        self._excite.build((None, squeezed))
 
     def call(self, inputs: Tensor, mask: Tensor) -> Tensor:
         """Map (B, T, C) to (B, T, C)."""

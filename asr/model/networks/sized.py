@@ -1,4 +1,4 @@
-"""Define what networks that come in sizes have in common: settings, and outputs behind some blocks."""
+"""Define what networks that come in sizes have in common: settings, and outputs after some blocks."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from asr.model.networks.parts import NetworkPart, StageInputs, run_parts
 
 
 class SizedNetwork(Network):
-    """Implements what is the same in all networks that come in sizes; a subclass makes the layers.
+    """A network that comes in sizes; a subclass makes the layers.
 
     Args:
         size: a name in SIZES.
@@ -29,8 +29,8 @@ class SizedNetwork(Network):
         dropout: share of activations dropped in training.
         output_parts: (V, P) ids of the parts of each output, by which outputs share weights.
         seed: seed of the dropout masks and the initial weights.
-        intermediate: indices of the blocks, from 0, that have an output of their own behind them.
-        self_conditioned: whether layers behind such an output get its probabilities.
+        intermediate: indices of the blocks, from 0, that have an output of their own after them.
+        self_conditioned: whether layers after such an output get its probabilities.
         num_phones: number of outputs of those in the middle, including the blank, if they are phones; 0 if
             they are tokens.
     """
@@ -84,7 +84,7 @@ class SizedNetwork(Network):
 
     @classmethod
     def num_blocks(cls, size: str) -> int:
-        """Return the number of blocks behind which an output may be."""
+        """Return the number of blocks after which an output may be."""
         raise NotImplementedError
 
     @classmethod
@@ -106,7 +106,7 @@ class SizedNetwork(Network):
         return num_frames
 
     def intermediate_output(self, block: int) -> IntermediateOutput | None:
-        """Return the output behind a block, if it has one."""
+        """Return the output after a block, if it has one."""
         if block not in self.intermediate:
             return None
         return IntermediateOutput(
@@ -142,7 +142,7 @@ class SizedNetwork(Network):
 def block_parts(
     block: keras.layers.Layer, output: IntermediateOutput | None, prefix: str = ""
 ) -> list[NetworkPart]:
-    """Return a block that maps (hidden, mask), and the output behind it if it has one, as parts."""
+    """Return a block that maps (hidden, mask), and the output after it if it has one, as parts."""
     parts = [NetworkPart(f"{prefix}{block.name}", [block], functools.partial(_apply, block))]
     if output is not None:
         parts.append(

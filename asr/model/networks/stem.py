@@ -57,7 +57,7 @@ STEMS = {
 
 
 class Stem(BuildOnCall, keras.layers.Layer):
-    """Maps features to a half or a quarter of their frames.
+    """Convolutions from features to a half or a quarter of their frames.
 
     Args:
         kind: a name in STEMS.

@@ -35,7 +35,7 @@ def add_features(graph: Graph, layer: FeatureLayer, audio: Value, num_samples: V
     Args:
         graph: to add them to.
         layer: the layer.
-        audio: (B, S) float samples from -1 to 1; those behind `num_samples` never count.
+        audio: (B, S) float samples from -1 to 1; those after `num_samples` never count.
         num_samples: (B,) int64.
 
     Returns:
@@ -101,7 +101,7 @@ def _speech_weights(graph: Graph, layer: FeatureLayer, features: Value, mask: Va
 
 
 def _add_log_mel(graph: Graph, layer: LogMel, audio: Value, num_samples: Value, num_frames: Value) -> Value:
-    power = add_power_spectrum(graph, audio, layer.window * INT16_SCALE, FFT_SIZE)
+    power = add_power_spectrum(graph, audio, layer.window * INT16_SCALE)
     return by_frame(graph, graph.op("Log", _add_filters(graph, power, layer.mel) + 1.0))
 
 
@@ -116,7 +116,7 @@ def _add_spectrogram(
 
 def _add_filters(graph: Graph, power: Value, filters: npt.NDArray[np.float32]) -> Value:
     """Map a power spectrum (B, N, 1, T) of 512 points to the energies (B, M, 1, T) of filters (257, M)."""
-    kernel = graph.constant("filters", by_bin(filters, FFT_SIZE))
+    kernel = graph.constant("filters", by_bin(filters))
     return graph.op("Conv", power, kernel, kernel_shape=[1, 1])
 
 
@@ -127,7 +127,7 @@ def _add_mfcc(graph: Graph, layer: Mfcc, audio: Value, num_samples: Value, num_f
     # the first sample of the padding would keep an echo of the clip's last one
     emphasised *= padding_mask(graph, num_samples, audio, axis=1, rank=2)
     behind = graph.op("Pad", emphasised, [0, 0, 0, HOP - 1])
-    power = add_power_spectrum(graph, behind, np.full(WINDOW, INT16_SCALE, np.float32), FFT_SIZE)
+    power = add_power_spectrum(graph, behind, np.full(WINDOW, INT16_SCALE, np.float32))
     # the first column is the energy of all bins
     every_bin = np.ones_like(layer.mel[:, :1])
     filters = (np.concatenate([every_bin, layer.mel], axis=1) / FFT_SIZE).astype(np.float32)
@@ -149,7 +149,7 @@ def _add_fbank(graph: Graph, layer: Fbank, audio: Value, num_samples: Value, num
     emphasised = audio - before + before * rest
     channel = graph.op("Unsqueeze", audio, [1, 2])
     means = graph.op("AveragePool", channel, kernel_shape=[1, WINDOW], strides=[1, HOP])  # (B, 1, 1, T)
-    power = add_power_spectrum(graph, emphasised, layer.window, FFT_SIZE, means * rest)
+    power = add_power_spectrum(graph, emphasised, layer.window, means * rest)
     energies = _add_filters(graph, power, layer.mel)
     return by_frame(graph, graph.op("Log", graph.op("Max", energies, layer.FLOOR)))
 

@@ -37,7 +37,7 @@ Dims: TypeAlias = Sequence[int | str]
 
 @dataclass(frozen=True)
 class Value:
-    """Names the output of a node, an input or a constant; its operators add nodes to the graph.
+    """The name of a node's output, an input or a constant; its operators add nodes to the graph.
 
     Attributes:
         graph: the graph that it belongs to.
@@ -65,7 +65,7 @@ class Value:
 
 
 class Graph:
-    """Collects the nodes and constants of a graph; equal constants are stored once."""
+    """The nodes and constants of a graph that is being written; equal constants are stored once."""
 
     def __init__(self) -> None:
         self._nodes: list[onnx.NodeProto] = []

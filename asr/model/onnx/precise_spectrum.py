@@ -25,7 +25,7 @@ def add_precise_magnitudes(graph: Graph, audio: Value, window: Array) -> Value:
     Returns:
         (B, 201, T) float32, from the lowest frequency to the highest.
     """
-    rows, factors = num_rows(WINDOW), precise_factors(WINDOW)
+    rows, factors = num_rows(WINDOW), precise_factors()
     with graph.scope("spectrum"):
         windows = _add_windows(graph, audio) * graph.constant("window", window[:, None])  # (B, 400, T)
         grid = graph.op("Reshape", windows, [0, WINDOW // Q, Q, -1])

@@ -60,7 +60,7 @@ def page_routes(service: RecognitionService, *, needs_token: bool) -> list[BaseR
             weights = hot_word_weights(form.one("hot_words"))
             decoder = await while_connected(request, service.decoder_favouring(weights))
             parts = recognized_progressively(service, ticket, read, decoder)
-            lines = _lines(service, parts, stack.pop_all())
+            lines = _lines(parts, stack.pop_all())
             return StreamingResponse(lines, media_type=LINES, headers=HEADERS)
 
     return [
@@ -70,9 +70,7 @@ def page_routes(service: RecognitionService, *, needs_token: bool) -> list[BaseR
     ]
 
 
-async def _lines(
-    service: RecognitionService, parts: AsyncGenerator[Segment | Transcript, None], stack: ExitStack
-) -> AsyncIterator[str]:
+async def _lines(parts: AsyncGenerator[Segment | Transcript, None], stack: ExitStack) -> AsyncIterator[str]:
     """Yield a line of JSON for each segment as it is recognized, then one for the whole, or for an error."""
     with stack:
         try:

@@ -38,11 +38,11 @@ STATUSES = {
     503: grpc.StatusCode.UNAVAILABLE,
 }
 
-Context = Any  # grpc.aio.ServicerContext, which is generic in its stubs alone
+Context = Any  # grpc.aio.ServicerContext, which is generic in its stubs only
 
 
 class AsrtGrpc(SideServer):
-    """Serves ASRT's gRPC interface.
+    """The server of ASRT's gRPC interface.
 
     Args:
         service: recognizes.

@@ -31,7 +31,7 @@ Result = TypeVar("Result")
 
 
 class ClientSocket:
-    """Receives and sends the messages of one client; messages are received while others are answered.
+    """The messages of one client, which are received while others are answered.
 
     Args:
         socket: accepted.

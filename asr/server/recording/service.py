@@ -57,7 +57,7 @@ class Collection(Protocol):
 
 
 class RecordingService:
-    """Answers the requests of speakers.
+    """The answers to the requests of speakers.
 
     Args:
         collection: what they record.

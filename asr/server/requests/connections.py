@@ -20,11 +20,11 @@ TOO_LARGE = (
 
 
 class _HeadersTooLargeError(Exception):
-    """Ends the parsing of a request."""
+    """The headers of a request are too large; its parsing ends."""
 
 
 class Connection(HttpToolsProtocol):
-    """Reads HTTP from one connection, and closes it when headers take too long or are too large."""
+    """An HTTP connection that is closed when headers take too long or are too large."""
 
     _timer: asyncio.TimerHandle | None = None
     _answered_s = 0.0  # when the last answer ended

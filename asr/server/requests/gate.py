@@ -40,7 +40,7 @@ RefusalForm = Callable[[str, RefusalError], Response]
 
 
 class AccessMiddleware:
-    """Wraps an ASGI application.
+    """The checks before an ASGI application.
 
     Args:
         app: to guard.
@@ -193,7 +193,7 @@ def _token_of_protocols(headers: Headers) -> str:
 
 
 class _GateAnswer:
-    """Sends an answer and remembers its status; 0 while there is none, 101 for a WebSocket."""
+    """An answer that is being sent, and its status: 0 while there is none, 101 for a WebSocket."""
 
     def __init__(self, send: Send) -> None:
         self._send, self.status, self.began_s = send, 0, time.monotonic()

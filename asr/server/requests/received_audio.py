@@ -1,4 +1,4 @@
-"""Read recordings that were received: from bytes, within limits, in memory alone."""
+"""Read recordings that were received: from bytes, within limits, in memory only."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class PictureRow:
     """A token's probability in every frame.
 
     Attributes:
-        token: of the vocabulary, or of the reference alone.
+        token: of the vocabulary, or of the reference only.
         sign: "" if reference and hypothesis have it; "-" only the reference; "+" only the hypothesis.
         probabilities: (T,)
         frame: in which it was recognized; -1 if it was not.
@@ -132,7 +132,7 @@ def labels_of_tokens(tokens: Sequence[str]) -> list[str]:
 
 
 class _Drawing:
-    """Lays out and draws one picture; x is 0 where the clip begins, to the right of the labels."""
+    """The layout of one picture; x is 0 where the clip begins, to the right of the labels."""
 
     def __init__(self, waveform: Waveform, alignment: Alignment) -> None:
         self.waveform, self.alignment = waveform, alignment

@@ -69,7 +69,7 @@ def refuse_rate_setters(callbacks: Sequence[keras.callbacks.Callback], config: T
 
 
 class Callbacks:
-    """Calls Keras callbacks as `Model.fit` would call them.
+    """Keras callbacks, called as `Model.fit` would call them.
 
     Their changes to weights and learning rate are part of the run and of its checkpoints; their own state
     (the epochs without progress of an `EarlyStopping`) is not: a resumed run begins with new callbacks.

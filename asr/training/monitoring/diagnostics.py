@@ -1,11 +1,11 @@
 """Watch for signs of trouble in training; each is reported in one line with its remedy, once per run.
 
-trouble = TroubleWatch(config.train, warmup_steps)
-for line in trouble.after_epoch(history, edits):
+diagnostics = Diagnostics(config.train, warmup_steps)
+for line in diagnostics.after_epoch(history, edits):
     logger.warning(line)
-checkpoint(reported=trouble.reported)    # a resumed run: TroubleWatch(config.train, warmup_steps, reported)
+checkpoint(reported=diagnostics.reported)  # a resumed run: Diagnostics(config.train, warmup_steps, reported)
 
-The reports follow from the epochs' metrics alone, so that a resumed run reports the same. The thresholds come
+The reports follow from the epochs' metrics only, so that a resumed run reports the same. The thresholds come
 from good and bad curves of the demo, in tests/asr/training/monitoring/test_diagnostics.py.
 """
 
@@ -41,7 +41,7 @@ START_UP_S = 120.0  # no session waits longer for its first batches
 
 
 class Diagnostics:
-    """Checks a run after every epoch and every skipped batch.
+    """The checks of a run after every epoch and every skipped batch.
 
     Args:
         config: of the run.

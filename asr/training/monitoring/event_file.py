@@ -31,7 +31,7 @@ FLUSH_S = 10.0
 
 
 class EventFile:
-    """Writes the points of one session into a folder, which TensorBoard shows as one run.
+    """The points of one session in a folder, which TensorBoard shows as one run.
 
     The file is created with its first point, and begins with a session start at that point's step.
     TensorBoard then drops points of earlier sessions from that step on, so that steps repeated after a resume

@@ -56,7 +56,7 @@ class TrainingStart:
 
 
 class TrainingObserver:
-    """Ignores every report: override the methods of interest.
+    """A receiver of reports that ignores all of them: override the methods of interest.
 
     If several processes train together, only the chief's observer is called, except for `on_work` and
     `on_stop_requested`.

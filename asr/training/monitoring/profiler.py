@@ -15,7 +15,7 @@ logger = logging.getLogger(__name__)
 
 
 class Profiler:
-    """Profiles some steps after the first ones, which trace and compile.
+    """A profile of some steps after the first ones, which trace and compile.
 
     Args:
         directory: the one that TensorBoard reads.

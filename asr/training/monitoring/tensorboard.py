@@ -53,7 +53,7 @@ TABLE_COLUMNS = 12
 
 
 class TensorBoard:
-    """Writes a run's event files; a session that resumes a run adds to the same directory.
+    """A run's event files; a session that resumes a run adds to the same directory.
 
     Args:
         directory: of the run's event files; it is created with the first point.
@@ -139,7 +139,7 @@ class TensorBoard:
 
 
 class ShownUtterances:
-    """Makes the TensorBoard points of a few utterances.
+    """A few utterances, and their points in TensorBoard.
 
     Args:
         runner: the model.

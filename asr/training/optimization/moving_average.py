@@ -14,7 +14,7 @@ from asr.base.types import Tensor
 
 
 class MovingAverage:
-    """Averages weights and batch statistics over the steps of training, each on the device of the weight.
+    """Averages of weights and batch statistics over the steps of training, each on the device of the weight.
 
     At first the decay is lower, (1 + steps) / (10 + steps), so that the random initial weights are soon
     forgotten.

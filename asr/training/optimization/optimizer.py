@@ -45,7 +45,7 @@ def make_optimizer(
         "sgd": lambda: optimizers.SGD(rate, momentum=0.9, nesterov=True, weight_decay=decay),
         # Chen et al., 2023
         "lion": lambda: optimizers.Lion(rate, weight_decay=decay),
-        # Shazeer & Stern, 2018; the schedule alone sets the step size
+        # Shazeer & Stern, 2018; only the schedule sets the step size
         "adafactor": lambda: optimizers.Adafactor(rate, weight_decay=decay, relative_step=False),
     }[config.optimizer]()
     inner.exclude_from_weight_decay(var_names=NOT_DECAYED)
@@ -72,12 +72,12 @@ class _ClippedGradients:
 
 @keras.saving.register_keras_serializable("polyphone")
 class ScalingOptimizer(_ClippedGradients, keras.optimizers.LossScaleOptimizer):
-    """Scales the loss, so that small gradients do not underflow in float16."""
+    """An optimizer that scales the loss, so that small gradients do not underflow in float16."""
 
 
 @keras.saving.register_keras_serializable("polyphone")
 class SkippingOptimizer(_ClippedGradients, UnscaledOptimizer):
-    """Skips steps whose gradients are not finite, without scaling the loss.
+    """An optimizer that skips steps with gradients that are not finite, without scaling the loss.
 
     Keras's `LossScaleOptimizer` would halve its scale at every skipped step, finally to 0, although no
     gradient overflows because of the scale.

@@ -83,7 +83,7 @@ class Cosine(CachedSchedule, keras.optimizers.schedules.CosineDecay):
 
 @keras.saving.register_keras_serializable("polyphone")
 class WarmUp(CachedSchedule, keras.optimizers.schedules.LearningRateSchedule):
-    """Raises the learning rate linearly from 0 to its peak, then follows a schedule.
+    """A learning rate that rises linearly from 0 to its peak, then follows a schedule.
 
     Args:
         schedule: "constant"; "noam", which falls with the square root of the step (Vaswani et al., 2017,

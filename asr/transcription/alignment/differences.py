@@ -151,7 +151,7 @@ def _known_part(tokens: Sequence[str], vocabulary: Vocabulary) -> _KnownPart:
 
 
 def _without_tones(log_probs: Float32, sounds: Ids) -> Float32:
-    """Return the log posterior, (T, V), of each token or any that differs from it in the tone alone."""
+    """Return the log posterior, (T, V), of each token or any that differs from it only in the tone."""
     sums = np.zeros((log_probs.shape[1], len(log_probs)))
     np.add.at(sums, sounds, np.exp(log_probs.T.astype(np.float64)))
     found: Float32 = np.log(np.maximum(sums[sounds].T, LEAST_PROBABLE)).astype(np.float32)

@@ -56,7 +56,7 @@ class Update(NamedTuple):
 
 
 class Stream:
-    """Transcribes one stream: feed it samples as they come in, then finish it.
+    """The transcription of one stream: feed it samples as they come in, then finish it.
 
     Args:
         runner: the model.
@@ -65,7 +65,7 @@ class Stream:
 
     def __init__(self, runner: StreamingRunner, decoder: Decoder) -> None:
         self._decoder, self._search = decoder, decoder.search
-        self._spoken = decoder.writer.spoken  # what was shown cannot become a number
+        self._open_writer = decoder.writer.without_itn  # what was shown cannot become a number
         self._frame_s = runner.model.frame_s
         self._logits = runner.stream()
         self._state = self._search.start()
@@ -121,7 +121,7 @@ class Stream:
         supposed = copy.deepcopy(self._state)
         self._search.feed(supposed, ahead)
         (tokens, _), (_, num_final) = self._search.partial(supposed), self._search.partial(self._state)
-        text = self._open.text if tokens == self._open.tokens else self._spoken.text(tokens)
+        text = self._open.text if tokens == self._open.tokens else self._open_writer.text(tokens)
         return Update((), text, tokens, num_final)
 
     def _take_waiting(self) -> Waveform:

@@ -29,7 +29,7 @@ Infer: TypeAlias = Callable[[Waveform], LogProbs]  # runs the model on a clip as
 
 
 class StreamingRunner:
-    """Runs an acoustic model over streams, one after the other or at the same time.
+    """A runner of an acoustic model for streams, one after the other or at the same time.
 
     Args:
         runner: runs the model.
@@ -58,7 +58,7 @@ class StreamingRunner:
 
 
 class FieldLogits:
-    """Streams a model with a bounded receptive field; the result equals that of the whole recording.
+    """A stream's logits by a model with a bounded receptive field, equal to those of the whole recording.
 
     The model runs on the new samples and the field around them. Frames whose field is complete are settled.
 
@@ -115,7 +115,7 @@ class FieldLogits:
 
 
 class PieceLogits:
-    """Streams a model that depends on the whole clip: each stretch of speech between two pauses is a clip.
+    """A stream's logits by a model that depends on the whole clip: speech between two pauses is a clip.
 
     A stretch is settled when a pause follows it, or when it grows too long for one piece. Pauses become
     blanks.

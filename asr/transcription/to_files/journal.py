@@ -44,7 +44,7 @@ class JournalRow(NamedTuple):
 
 
 class Journal:
-    """Stores the results of the first `num_rows` of a list of files; use `open_journal` to open one.
+    """The stored results of the first `num_rows` of a list of files; use `open_journal` to open one.
 
     Rows of an existing journal are kept as long as they are of the same model and the same files.
 
@@ -96,8 +96,8 @@ class Journal:
         Raises:
             UserError: the journal cannot be written.
         """
-        places = range(self.num_rows, self.num_rows + len(results))
-        lines = [self._line(place, result) for place, result in zip(places, results, strict=True)]
+        indices = range(self.num_rows, self.num_rows + len(results))
+        lines = [self._line(index, result) for index, result in zip(indices, results, strict=True)]
         self._write(b"".join(lines))
         for line, result in zip(lines, results, strict=True):
             self._count(line, result)
@@ -139,8 +139,8 @@ class Journal:
         del self._ends[num_rows + 1 :], self._failed[num_rows:]
         self._file.truncate(self._ends[-1])
 
-    def _line(self, place: int, result: Transcript | UserError) -> bytes:
-        record: dict[str, object] = {"file": str(self._sources[place]), "stamp": self._stamps[place]}
+    def _line(self, index: int, result: Transcript | UserError) -> bytes:
+        record: dict[str, object] = {"file": str(self._sources[index]), "stamp": self._stamps[index]}
         if isinstance(result, UserError):
             record["error"] = str(result)
         else:

@@ -78,7 +78,7 @@ class ClusterRecognizer:
         """
         opened = Run.open(run)
         choice = choice or DecoderChoice(opened.decoder_settings())
-        origin = Recognizer.of_choice(opened, choice, on_progress=on_progress).origin
+        origin = Recognizer.of_run(opened, choice, on_progress=on_progress).origin
         assert origin is not None
         there = ModelThere(_absolute(run), _with_absolute_paths(choice), model_digest(origin.files))
         return cls(cluster, there, origin)
@@ -138,7 +138,7 @@ def _transcribed_there(model: ModelThere, paths: list[Path]) -> list[Transcript 
 
 def _load_there(model: ModelThere) -> Recognizer:
     try:
-        recognizer = Recognizer.of_choice(Run.open(model.run), model.choice)
+        recognizer = Recognizer.of_run(Run.open(model.run), model.choice)
     except UserError as error:
         raise UserError(f"worker on {socket.gethostname()}: {error}") from None
     assert recognizer.origin is not None

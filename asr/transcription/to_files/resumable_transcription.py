@@ -174,7 +174,7 @@ def log_problem(source: Path, result: Transcript | UserError) -> None:
 
 
 class DoubtfulTranscripts:
-    """Logs which of many transcripts are probably wrong, by the model's own confidence."""
+    """Those of many transcripts that are probably wrong, by the model's own confidence."""
 
     def __init__(self) -> None:
         self._num_transcripts = 0

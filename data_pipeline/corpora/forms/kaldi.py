@@ -130,10 +130,10 @@ def _audio(where: str, rest: str) -> str | LeftOut:
     """Return the file named by a line of wav.scp."""
     if rest.endswith("|"):
         path = file_of_pipe(rest)
-        return path if path else LeftOut(where, "command that does more than decode one file", rest)
+        return path or LeftOut(where, "command that does more than decode one file", rest)
     if ARCHIVE_ENTRY.fullmatch(rest):
         return LeftOut(where, "entry of a Kaldi archive", rest)
-    return rest if rest else LeftOut(where, NO_AUDIO)
+    return rest or LeftOut(where, NO_AUDIO)
 
 
 CORPUS = Corpus(

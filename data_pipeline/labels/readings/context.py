@@ -108,7 +108,7 @@ class Proposal(NamedTuple):
 
 
 class ContextModel:
-    """Scores the readings of polyphones in their context.
+    """A model of the readings of polyphones in their context.
 
     Args:
         path: made by tools/polyphones.py.

@@ -50,7 +50,7 @@ AFTER_DRY = "杯净脆燥爹妈粮洗果冰冷咳哭嚎巴急旱枯柴涸渴爸�
 
 
 class Rule(NamedTuple):
-    """Says how a hanzi is read where a pattern matches, which ends with the hanzi itself."""
+    """A reading of a hanzi where a pattern matches, which ends with the hanzi itself."""
 
     hanzi: str
     pattern: str

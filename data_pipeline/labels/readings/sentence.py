@@ -41,7 +41,7 @@ def in_context(texts: Sequence[str], drafts: Sequence[Draft]) -> list[list[str]]
 
 
 def read_by_dictionary(text: str) -> Draft:
-    """Return the readings by dictionary and rules alone; arguments and errors are those of `read_hanzi`."""
+    """Return the readings by dictionary and rules only; arguments and errors are those of `read_hanzi`."""
     words = [
         word for part in text.split() for word in cut(part)
     ]  # white space separates words in some corpora

@@ -21,7 +21,7 @@ from asr.base.errors import UserError
 from asr.base.system.files import read_lines
 from asr.base.text.hanzi_text import is_hanzi
 from asr.base.text.latin import WORD, LatinReadings, latin_reading
-from asr.base.text.pinyin import mandarin_syllables, syllables_in
+from asr.base.text.pinyin import known_syllables, syllables_in
 from asr.base.text.wording import counted
 from data_pipeline.labels.readings.tones import PAUSE
 from data_pipeline.labels.readings.traditional import simplified
@@ -110,11 +110,6 @@ def _entry(written: list[str]) -> tuple[str, tuple[str, ...]]:
         raise ValueError(f"{written[0]!r} is neither hanzi nor Latin letters")
     if len(syllables) != len(word):
         raise ValueError(f"{len(word)} hanzi, {counted(len(syllables), 'syllable')}")
-    if unknown := [syllable for syllable in syllables if syllable not in _known()]:
+    if unknown := [syllable for syllable in syllables if syllable not in known_syllables()]:
         raise ValueError(f"{unknown[0]!r} is not a toned syllable of Mandarin")
     return word, syllables
-
-
-@functools.cache
-def _known() -> frozenset[str]:
-    return frozenset(mandarin_syllables())

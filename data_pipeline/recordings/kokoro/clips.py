@@ -91,17 +91,17 @@ class ClipMakers:
         for number in itertools.count():
             while number not in done:
                 if idle and (taken := next(numbered, None)):
-                    place, clip = taken
+                    index, clip = taken
                     if clip.path.exists():
-                        done[place] = clip, audio_header(clip.path).duration_s
+                        done[index] = clip, audio_header(clip.path).duration_s
                     else:
                         child = idle.pop()
                         child.send(clip)
                         busy[child] = taken
                 elif busy:
                     child, outcome = self._received()
-                    place, clip = busy.pop(child)
-                    done[place] = clip, outcome
+                    index, clip = busy.pop(child)
+                    done[index] = clip, outcome
                     idle.append(child)
                 else:
                     return

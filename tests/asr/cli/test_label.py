@@ -266,7 +266,7 @@ def test_wrong_options_are_refused_before_a_model_is_loaded(
     options, message, clips, separable_run, tmp_path, capsys, monkeypatch
 ):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(Recognizer, "of_choice", None)
+    monkeypatch.setattr(Recognizer, "of_run", None)
     command = ["label", str(separable_run), clips[0].audio_path, "--out", "labelled.jsonl", *options]
     assert main(command) == 2
     assert message in capsys.readouterr().err
@@ -275,7 +275,7 @@ def test_wrong_options_are_refused_before_a_model_is_loaded(
 def test_recording_that_does_not_exist_is_refused_before_a_model_is_loaded(
     clips, separable_run, dev, tmp_path, capsys, monkeypatch
 ):
-    monkeypatch.setattr(Recognizer, "of_choice", None)
+    monkeypatch.setattr(Recognizer, "of_run", None)
     command = [
         "label",
         str(separable_run),

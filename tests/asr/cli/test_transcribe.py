@@ -93,7 +93,7 @@ def one_device(trained_run):
 @pytest.fixture
 def loaded(one_device, monkeypatch):
     """Replace the loading of the model, which takes seconds."""
-    monkeypatch.setattr(Recognizer, "of_choice", lambda *_, **__: one_device)
+    monkeypatch.setattr(Recognizer, "of_run", lambda *_, **__: one_device)
 
 
 @pytest.fixture(scope="module")

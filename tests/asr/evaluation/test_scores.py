@@ -20,7 +20,7 @@ from asr.evaluation.scores import (
     write_csv,
     write_json,
 )
-from asr.report.evaluation_comparison_page import write_comparison
+from asr.report.evaluation_comparison_page import write_evaluation_comparison
 from data_pipeline.preparation.description import LabelsDescription, write_prepared
 
 GREEDY = {"beam": 1, "language_model": "", "lm_weight": 0.5}
@@ -254,7 +254,7 @@ def test_a_comparison_is_printed_and_written_as_a_page(record, better, tmp_path,
     assert re.search(r"^ +B +zai4 jian4 ma1\n +再见妈$", printed, re.MULTILINE)
     row = next(line for line in printed.splitlines() if line.strip().startswith("syllable error rate"))
     assert row.split()[3:6] == ["50.00%", "33.33%", "-16.67%"]
-    write_comparison(tmp_path / "compare.html", comparison)
+    write_evaluation_comparison(tmp_path / "compare.html", comparison)
     page = (tmp_path / "compare.html").read_text(encoding="utf-8")
     assert "B makes 1 fewer syllable errors than A: -16.67% in the rate" in page
     assert "it may be due to chance (p 1.0000)" in page

@@ -13,7 +13,7 @@ from asr.model.acoustic_model import make_acoustic_model
 from asr.model.networks import make_network
 from asr.model.networks.conformers.conformer import Conformer
 from asr.model.networks.dcnn import DCNN_FAMILY
-from asr.model.networks.layers import MaskedBatchNorm, SumOfParts
+from asr.model.networks.layers import FactoredLogits, MaskedBatchNorm
 from asr.model.networks.separable import Separable
 from asr.model.networks.sized import SizedNetwork
 
@@ -130,7 +130,7 @@ def test_batch_norm_over_images_counts_every_position():
 
 def test_outputs_that_share_parts_share_gradients():
     parts = VOCABULARY.syllable_parts()  # blank, an4, ma1, ma3, ni3
-    layer = SumOfParts(parts, seed=1)
+    layer = FactoredLogits(parts, seed=1)
     inputs = features(1, 1, 8)
     layer(inputs)
     before = np.asarray(layer(inputs))[0, 0]

@@ -16,7 +16,7 @@ from asr.ctc.loss import ctc_loss
 from asr.model.acoustic_model import make_acoustic_model
 from asr.model.keras_internals import layers_of
 from asr.model.networks import make_network
-from asr.model.networks.layers import MaskedBatchNorm, SumOfParts
+from asr.model.networks.layers import FactoredLogits, MaskedBatchNorm
 from asr.model.networks.separable import Gate
 from asr.model.tensorflow_runner import BATCH_SIGNATURE
 from data_pipeline.batches.dataset import Dataset
@@ -180,7 +180,7 @@ def test_a_gate_covers_a_whole_long_clip_in_float16():
 
 
 def test_parts_of_outputs_are_added_in_32_bits():
-    layer = SumOfParts([[0, 1], [0, 2]], seed=1, dtype="mixed_bfloat16")
+    layer = FactoredLogits([[0, 1], [0, 2]], seed=1, dtype="mixed_bfloat16")
     inputs = tf.ones((1, 1, 1), tf.bfloat16)
     layer(inputs)
     layer.rows.assign([[256.0], [-255.0], [-255.5]])  # bfloat16 has no numbers between 254 and 256

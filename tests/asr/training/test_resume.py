@@ -304,7 +304,7 @@ def test_resumed_run_does_not_repeat_reports(trainer, whole, tmp_path):
     write_checkpoint(checkpoint.path, checkpoint.arrays, progress)
     move(trainer, run)
     trainer.resume()
-    assert trainer.trouble.reported == ("stalled",)
+    assert trainer.diagnostics.reported == ("stalled",)
     trainer.train()
     assert "stalled" in read_checkpoint(run.checkpoints()[-1]).progress.reported
 

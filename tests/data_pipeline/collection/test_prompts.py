@@ -73,10 +73,9 @@ def test_own_sentences_in_characters_have_one_label_a_hanzi():
         assert prompt.syllables_by_character() is None
 
 
-@pytest.mark.parametrize(("units", "language"), [("words", "zh"), ("characters", "de"), ("words", "")])
-def test_languages_without_own_sentences_need_prompts(units, language):
+def test_units_without_own_sentences_need_prompts():
     with pytest.raises(UserError, match="prompts"):
-        own_prompts(units, language)
+        own_prompts("words")
 
 
 def test_pinyin_is_aligned_with_the_characters():

@@ -83,9 +83,9 @@ def test_mask_of_and_set_mask_use_the_mask_of_keras():
 def test_weights_of_losses_are_0_where_a_mask_is_false():
     mask, weights = tf.constant([[True, False], [True, True]]), [[2.0], [3.0]]
     masked_weights = keras_internals.masked_weights
-    assert masked_weights(None, mask, "float64").numpy().tolist() == [[1.0, 0.0], [1.0, 1.0]]
-    assert masked_weights(weights, mask, "float64").numpy().tolist() == [[2.0, 0.0], [3.0, 3.0]]
-    assert masked_weights(weights, None, "float64").numpy().tolist() == weights
+    assert masked_weights(None, mask).numpy().tolist() == [[1.0, 0.0], [1.0, 1.0]]
+    assert masked_weights(weights, mask).numpy().tolist() == [[2.0, 0.0], [3.0, 3.0]]
+    assert masked_weights(weights, None).numpy().tolist() == weights
 
 
 def test_masked_statistics_are_those_of_keras_where_nothing_is_synchronized():

@@ -74,7 +74,7 @@ def open_stored(address: str) -> BinaryIO:
         UserError: it cannot be read; also by the file's `read`.
     """
     with as_user_errors(address):
-        data = _first_bytes(address, WHOLE_BYTES + 1)
+        data = _first_bytes(address)
         if len(data) <= WHOLE_BYTES:
             return io.BytesIO(data)
         file = file_system(address).open(
@@ -164,10 +164,10 @@ def _stored(entry: dict[str, Any]) -> Stored:
     return Stored(int(entry.get("size") or 0), version, entry.get("type") == "directory")
 
 
-def _first_bytes(address: str, num_bytes: int) -> bytes:
+def _first_bytes(address: str) -> bytes:
     files = file_system(address)
     try:
-        return bytes(files.cat_file(address, start=0, end=num_bytes))
+        return bytes(files.cat_file(address, start=0, end=WHOLE_BYTES + 1))
     except FileNotFoundError:
         raise
     except Exception:

@@ -92,7 +92,7 @@ def _by_kokoro(arguments: argparse.Namespace) -> int:
     settings = KokoroSettings(
         arguments.model,
         arguments.voices,
-        arguments.text or [str(OWN_SENTENCES["zh"])],
+        arguments.text or [str(OWN_SENTENCES)],
         arguments.seed,
         arguments.exclude_voices or (),
         arguments.format or "opus",

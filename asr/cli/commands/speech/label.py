@@ -178,7 +178,7 @@ def _label(arguments: argparse.Namespace, task: _Task) -> Labelled:
     from asr.transcription.recognizer import Recognizer
 
     with ProgressBars() as bars:
-        recognizer = Recognizer.of_choice(task.run, task.choice, chosen_devices(arguments), bars)
+        recognizer = Recognizer.of_run(task.run, task.choice, chosen_devices(arguments), bars)
     calibrated = _calibrated(recognizer, task.dev)
     labeller = MachineLabeller(recognizer, calibrated, task.run.directory, task.min_confidence)
     with ProgressBars(delay_s=0.0) as bars:

@@ -158,4 +158,4 @@ def _recognizer(arguments: argparse.Namespace) -> tuple[Recognizer, str]:
             return model.recognizer(choice, bars), name
         from asr.transcription.recognizer import Recognizer
 
-        return Recognizer.of_choice(model, choice, chosen_devices(arguments), bars), name
+        return Recognizer.of_run(model, choice, chosen_devices(arguments), bars), name

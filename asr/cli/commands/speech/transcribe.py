@@ -131,7 +131,7 @@ def _recognizer(
 
                 recognizer = ClusterRecognizer.load(cluster, named, choice, bars)
             else:
-                recognizer = Recognizer.of_choice(run, choice, devices, bars)
+                recognizer = Recognizer.of_run(run, choice, devices, bars)
         yield recognizer
 
 

@@ -28,7 +28,7 @@ def add_compare_arguments(parser: argparse.ArgumentParser) -> None:
 
 def compare_command(arguments: argparse.Namespace) -> int:
     """Print tables of settings and results, write a page, and return the exit status."""
-    from asr.report.run_comparison_page import write_compare_page
+    from asr.report.run_comparison_page import write_run_comparison
     from asr.runs.comparison import differing, read_runs, results_of, settings_of
 
     runs = read_runs(arguments.runs)
@@ -47,7 +47,7 @@ def compare_command(arguments: argparse.Namespace) -> int:
     if not settings:
         print("  none")
     _print_rows("results", runs, results_of(runs))
-    write_compare_page(path, runs)
+    write_run_comparison(path, runs)
     print(f"\nPage: {path}")
     return 0
 

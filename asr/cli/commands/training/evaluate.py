@@ -45,7 +45,7 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
         report_path,
     )
     from asr.evaluation.run_evaluation import evaluate
-    from asr.report.evaluation_comparison_page import write_comparison
+    from asr.report.evaluation_comparison_page import write_evaluation_comparison
     from asr.report.files import report_files, write_report_files
     from asr.runs.run import Run
 
@@ -67,6 +67,6 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
         comparison = compare_records(earlier.record, evaluated.record, str(earlier.path), str(files.record))
         console.print_comparison(comparison)
         comparison_page = comparison_path(page, earlier)
-        write_comparison(comparison_page, comparison)
+        write_evaluation_comparison(comparison_page, comparison)
         print(f"\nComparison: {comparison_page}")
     return EXIT_MISTAKE if evaluated.num_left_out else 0

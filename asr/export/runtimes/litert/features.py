@@ -1,6 +1,6 @@
 """Compute Fourier transforms by products with small matrices, for LiteRT.
 
-Its own operator, RFFT2D, takes powers of two alone, while ASRT's spectrogram is a transform of 400 points. In
+Its own operator, RFFT2D, takes powers of two only, while ASRT's spectrogram is a transform of 400 points. In
 ai-edge-litert 2.3.0 it also returned a wrong spectrum for one clip in 200 or so, at random, where the length
 changed from clip to clip.
 """
@@ -32,28 +32,28 @@ def features_for_litert(features: FeatureLayer) -> FeatureLayer:
 
 
 class ByProducts(FeatureLayer):
-    """Replaces the transforms of feature layers."""
+    """The transforms of feature layers as products of matrices."""
 
     def power_spectrum(self, windows: Tensor) -> Tensor:
         """Return what `FeatureLayer.power_spectrum` does."""
-        return power_by_products(windows, FFT_SIZE)
+        return power_by_products(windows)
 
     def magnitudes(self, windows: Tensor) -> Tensor:
         """Return what `Spectrogram.magnitudes` does."""
         return precise_magnitudes(windows)[..., : self.num_features]
 
 
-def power_by_products(windows: Tensor, size: int) -> Tensor:
-    """Return the squared magnitudes (B, T, size // 2 + 1) of windows (B, T, 400)."""
-    factors, shape = fourier_factors(size), tf.shape(windows)
+def power_by_products(windows: Tensor) -> Tensor:
+    """Return the squared magnitudes (B, T, 257) of windows (B, T, 400)."""
+    factors, shape = fourier_factors(), tf.shape(windows)
     grid = tf.reshape(windows, (shape[0], shape[1], WINDOW // Q, Q))
     real, imaginary = tf.matmul(factors.cos_rows, grid), tf.matmul(factors.sin_rows, grid)
     cos, sin = factors.cos_rotation, factors.sin_rotation
     rotated = ops.concatenate([real * cos - imaginary * sin, real * sin + imaginary * cos], axis=-1)
     squares = tf.square(tf.matmul(rotated, factors.columns))  # (B, T, rows, 32)
     power = squares[..., :Q] + squares[..., Q:]
-    power = tf.reshape(power, (shape[0], shape[1], num_rows(size) * Q))
-    _, indices = np.unique(bins(size), return_index=True)
+    power = tf.reshape(power, (shape[0], shape[1], num_rows(FFT_SIZE) * Q))
+    _, indices = np.unique(bins(FFT_SIZE), return_index=True)
     return tf.gather(power, indices, axis=-1)
 
 
@@ -64,7 +64,7 @@ def precise_magnitudes(windows: Tensor) -> Tensor:
     multiple of a power of two, so that products and their sums are exact, and what is rounded is small
     (Ozaki et al., 2012, "Error-free transformations of matrix multiplication").
     """
-    factors, shape, rows = precise_factors(WINDOW), tf.shape(windows), num_rows(WINDOW)
+    factors, shape, rows = precise_factors(), tf.shape(windows), num_rows(WINDOW)
     grid = tf.reshape(windows, (shape[0], shape[1], WINDOW // Q, Q))
     columns = tf.transpose(grid, [0, 1, 3, 2])  # (B, T, 16, 25)
     large, small = _product(*_split(columns, SAMPLE_STEP), factors.by_column)  # (B, T, 16, rows * 2)

@@ -37,7 +37,7 @@ def write_flatbuffer(model: Any) -> bytes:
 
 
 class _FlatbufferBuilder(flatbuffers.Builder):
-    """Writes equal names and vectors once, and aligns constants as the file's schema demands."""
+    """A builder that writes equal names and vectors once, and aligns constants as the schema demands."""
 
     ALIGNMENT = 16  # bytes; of vectors of bytes, which hold the constants
 

@@ -43,8 +43,8 @@ def litert_model(
     """Return a model as a LiteRT file with built-in operators only.
 
     All signatures have the inputs `audio`, (1, S) float32 samples at 16 kHz from -1 to 1, and `num_samples`,
-    (1,) int32, at most S; samples behind it are padding. The outputs are `logits`, (1, T, V) float32, and
-    `num_frames`, (1,) int32; logits behind it are padding. S is free in the signature `any_length`.
+    (1,) int32, at most S; samples after it are padding. The outputs are `logits`, (1, T, V) float32, and
+    `num_frames`, (1,) int32; logits after it are padding. S is free in the signature `any_length`.
 
     Args:
         model: with the weights to export.

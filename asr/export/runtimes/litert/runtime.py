@@ -20,7 +20,7 @@ FILE = "model.tflite"
 
 
 class LiteRtRuntime(Runtime):
-    """Runs `model.tflite`, whose signatures `asr.export.runtimes.litert.model.litert_model` describes.
+    """LiteRT with `model.tflite`, whose signatures `asr.export.runtimes.litert.model.litert_model` describes.
 
     A clip alone is run by the signature for any length. In a batch, each clip is padded to the shortest fixed
     length that holds the longest clip, and run by the signature for that length, or else for any length.

@@ -15,7 +15,7 @@ FILE = "model.onnx"
 
 
 class OnnxRuntime(Runtime):
-    """Runs `model.onnx`.
+    """ONNX Runtime with `model.onnx`.
 
     Args:
         folder: that holds it.

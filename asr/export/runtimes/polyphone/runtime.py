@@ -15,7 +15,7 @@ from asr.runs.run import Run
 
 
 class ModelFileRuntime(Runtime):
-    """Runs the unpacked model.
+    """The unpacked model.
 
     Args:
         folder: that holds it.

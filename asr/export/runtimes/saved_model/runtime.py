@@ -17,7 +17,7 @@ VERSION = "1"  # folder of the model, as TensorFlow Serving counts versions
 
 
 class SavedModelRuntime(Runtime):
-    """Runs the signature `logits`, which `asr.export.runtimes.saved_model.signatures` describes.
+    """TensorFlow with the signature `logits`, see `asr.export.runtimes.saved_model.signatures`.
 
     Args:
         folder: that holds the version.

@@ -21,7 +21,7 @@ WAV = (tf.TensorSpec((None,), tf.string, name="wav"),)
 
 
 class ServedModel(tf.Module):
-    """Transcribes clips by greedy decoding, in TensorFlow operations alone.
+    """Greedy transcription of clips by operations of TensorFlow only.
 
     Args:
         model: the acoustic model.
@@ -43,10 +43,10 @@ class ServedModel(tf.Module):
 
         Args:
             audio: (B, S) int16 at 16 kHz.
-            num_samples: (B,) int32, at most S; samples behind it are padding.
+            num_samples: (B,) int32, at most S; samples after it are padding.
 
         Returns:
-            `text`, (B,); `tokens`, (B, U), "" behind the last; `times_s`, (B, U), 0 behind the last;
+            `text`, (B,); `tokens`, (B, U), "" after the last; `times_s`, (B, U), 0 after the last;
             `num_tokens`, (B,).
         """
         return self._decoded(logits_of(self._model.value, audio, num_samples))
@@ -60,7 +60,7 @@ class ServedModel(tf.Module):
 
     @tf.function(input_signature=AUDIO)
     def logits(self, audio: Tensor, num_samples: Tensor) -> dict[str, Tensor]:
-        """Return also `logits`, (B, T, V) float32, and `num_frames`, (B,), behind which they are padding."""
+        """Return also `logits`, (B, T, V) float32, and `num_frames`, (B,), after which they are padding."""
         logits = logits_of(self._model.value, audio, num_samples)
         return self._decoded(logits) | {"logits": logits.values, "num_frames": logits.num_frames}
 

@@ -37,7 +37,7 @@ class Window(NamedTuple):
     Attributes:
         history: frames before the new ones, which the model keeps.
         shift: new frames whose logits are returned.
-        size: new frames and those behind them.
+        size: new frames and those after them.
     """
 
     history: int
@@ -46,7 +46,7 @@ class Window(NamedTuple):
 
     @property
     def flush_s(self) -> float:
-        """Return the seconds of silence behind a stream that make sherpa-onnx run the model on all of it."""
+        """Return the seconds of silence after a stream that make sherpa-onnx run the model on all of it."""
         return (self.size + self.shift) * HOP / SAMPLE_RATE_HZ
 
 
@@ -144,7 +144,7 @@ def stream_model(
     states = [graph.input(name, np.float32, shape) for name, shape in shapes.items()]
     num_before = graph.input("num_before", np.int64, ("batch",))
 
-    # before the stream there is nothing, not silence: frames that do not exist are moved behind the others
+    # before the stream there is nothing, not silence: frames that do not exist are moved to the end
     history = graph.op("Transpose", states[0], perm=[1, 0, 2])
     features = graph.op("Concat", history, chunk, axis=1)  # (B, history + size, F)
     num_history = graph.op("Min", num_before, window.history)
@@ -170,7 +170,7 @@ def stream_model(
 def _num_until_silence(graph: Graph, chunk: Value, size: int) -> Value:
     """Return the number of frames (B,) of a chunk (B, T, F) without the digital silence at its end.
 
-    A program ends a stream by such silence, behind which a clip of the training has nothing. The last frame
+    A program ends a stream by such silence, after which a clip of the training has nothing. The last frame
     before it, most of which is silence, does not count either: a clip that ends there does not have it.
     """
     with graph.scope("end"):

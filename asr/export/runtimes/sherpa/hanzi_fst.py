@@ -23,7 +23,7 @@ Labels: TypeAlias = list[tuple[int, int]]
 SPACE = ord(" ")
 AS_IS, PER_BYTE = 20.0, 10.0  # costs of text that is no token, more than those of any word
 LETTER, NEXT_LETTER = 20.0, 5.0  # costs of letters that are spelt, less than those of other text
-LATIN_SPACE = 10.0  # cost of other text behind letters, less than that of other text behind a syllable
+LATIN_SPACE = 10.0  # cost of other text after letters, less than that of other text after a syllable
 
 
 def write_hanzi_fst(path: Path, tokens: Collection[str]) -> Transducer:
@@ -38,7 +38,7 @@ def write_hanzi_fst(path: Path, tokens: Collection[str]) -> Transducer:
 
 
 class _Builder:
-    """Adds states and arcs for all words.
+    """A transducer to which the states and arcs of all words are added.
 
     Between words, the state is `_ends[word]` where pairs begin with the word, else `_end`. From there, a
     space leads to `_afters[word]` or `_after`, where the next word begins.

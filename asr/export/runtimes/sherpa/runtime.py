@@ -24,7 +24,7 @@ BLOCK = 3200  # samples; a stream gets 0.2 s at a time
 
 
 class SherpaRuntime(Runtime):
-    """Runs `model.onnx` on whole clips.
+    """sherpa-onnx with `model.onnx`, on whole clips.
 
     Args:
         folder: that holds it.
@@ -58,7 +58,7 @@ class SherpaRuntime(Runtime):
 
 
 class SherpaStreamRuntime(Runtime):
-    """Runs `stream.onnx` on clips that arrive in blocks, followed by silence.
+    """sherpa-onnx with `stream.onnx`, on clips that arrive in blocks, followed by silence.
 
     Args:
         folder: that holds it.

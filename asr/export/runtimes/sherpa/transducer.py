@@ -25,7 +25,7 @@ STORED, SORTED_BY_INPUT = 0x3, 0x10000000  # without the latter, a composition t
 
 
 class Arc(NamedTuple):
-    """Leads to a state: reads a label, writes one, and has a cost."""
+    """A transition to a state, which reads a label, writes one, and has a cost."""
 
     input: int
     output: int

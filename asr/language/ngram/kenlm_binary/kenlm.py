@@ -60,7 +60,7 @@ def write_kenlm(file: BinaryIO, model: NGramModel) -> None:
     file.write(header_of(model.counts, model.buckets_per_entry))
     file.write(VOCABULARY_HEADER.pack(0, len(model.words)))
     # KenLM does not put <unk>, whose id is 0, into the table
-    file.write(word_table(model.words, 1, model.counts[0], model.buckets_per_entry).memory.data)
+    file.write(word_table(model.words, model.counts[0], model.buckets_per_entry).memory.data)
     file.write(model.tables.memory.data)
     file.write("".join(f"{word}\0" for word in model.words).encode())
 

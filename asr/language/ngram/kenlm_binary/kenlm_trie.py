@@ -47,7 +47,7 @@ class Values(NamedTuple):
 
 
 class KenlmTrie:
-    """Reads a file part by part.
+    """A file that is read part by part.
 
     Args:
         path: path of the file.

@@ -1,4 +1,4 @@
-"""Cut clips into chunks of equal length, whose frames depend on no frame behind their chunk's end.
+"""Cut clips into chunks of equal length, whose frames depend on no frame after their chunk's end.
 
 Dynamic chunk training (U2; Zhang et al., 2020, arXiv:2012.05481): in training, either the whole clip or its
 chunks are drawn for each batch, so that one model recognizes streams as well as whole recordings.

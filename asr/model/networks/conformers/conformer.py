@@ -19,7 +19,7 @@ from asr.model.networks.conformers.conformer_block import KERNEL, MODULES, Confo
 from asr.model.networks.layers import make_output
 from asr.model.networks.parts import NetworkPart, StageInputs
 from asr.model.networks.sized import SizedNetwork, block_parts
-from asr.model.networks.striding import NUM_HALVINGS, REACH, Striding
+from asr.model.networks.subsampling import NUM_HALVINGS, REACH, ConvSubsampling
 from asr.model.runner import ReceptiveField
 
 
@@ -43,7 +43,7 @@ SIZES = {
 
 @keras.saving.register_keras_serializable("polyphone")
 class Conformer(SizedNetwork):
-    """Implements the Conformers, one for each size; `SizedNetwork` has the other arguments.
+    """The Conformers, one for each size; `SizedNetwork` has the other arguments.
 
     Args:
         chunk_s: seconds of the chunks in which clips are recognized; 0 for whole clips.
@@ -58,7 +58,7 @@ class Conformer(SizedNetwork):
         self.chunk_s, self._chunks = chunk_s, make_chunks(chunk_s, self.SUBSAMPLING)
         channels, num_blocks, heads, filters = SIZES[self.size]
         seeds = itertools.count(self.seed * 1000)
-        self._subsampling = Striding(filters, channels, seed=next(seeds) * 100, name="subsampling")
+        self._subsampling = ConvSubsampling(filters, channels, seed=next(seeds) * 100, name="subsampling")
         size = ConformerBlockSize(
             channels,
             heads,

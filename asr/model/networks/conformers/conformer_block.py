@@ -55,7 +55,7 @@ def dense(units: int, seed: int, name: str, share: float = 1.0) -> keras.layers.
 
 
 class ConformerBlock(BuildOnCall, keras.layers.Layer):
-    """Adds to frames what feed-forwards, attention and convolution make of them, and normalises them.
+    """Feed-forwards, attention and convolution, each added to the frames, and a normalisation.
 
     Args:
         size: of the block.
@@ -96,7 +96,7 @@ class ConformerBlock(BuildOnCall, keras.layers.Layer):
 
 
 class FeedForward(BuildOnCall, keras.layers.Layer):
-    """Applies two dense layers with Swish between them to each frame."""
+    """Two dense layers with Swish between them, frame by frame."""
 
     def __init__(self, size: ConformerBlockSize, seed: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -113,7 +113,7 @@ class FeedForward(BuildOnCall, keras.layers.Layer):
 
 
 class SelfAttention(BuildOnCall, keras.layers.Layer):
-    """Attends from each frame to the frames of its clip, or to chunks of it, by several heads."""
+    """Attention of several heads from each frame to the frames of its clip, or to chunks of it."""
 
     def __init__(self, size: ConformerBlockSize, seed: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -136,7 +136,7 @@ class SelfAttention(BuildOnCall, keras.layers.Layer):
 
 
 class ConvolutionModule(BuildOnCall, keras.layers.Layer):
-    """Filters each channel over neighbouring frames, between two dense layers, the first of them gated."""
+    """A filter over neighbouring frames of each channel, between a gated dense layer and another one."""
 
     def __init__(self, size: ConformerBlockSize, seed: int, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -163,7 +163,7 @@ class ConvolutionModule(BuildOnCall, keras.layers.Layer):
         return self._dropout(self._mix(hidden), training=training)
 
     def _filtered_by_chunk(self, frames: Tensor, training: bool) -> Tensor:
-        """Filter (B, T, C) as if nothing were behind each chunk (Li et al., 2023, arXiv:2304.09325)."""
+        """Filter (B, T, C) as if nothing were after each chunk (Li et al., 2023, arXiv:2304.09325)."""
         reach = KERNEL // 2
         chunks = in_chunks(frames, self._chunks.size, reach)  # (B, N, reach + size, C)
         rows = ops.reshape(chunks, (-1, *chunks.shape[2:]))

@@ -16,8 +16,8 @@ from asr.model.networks.conformers.conformer_block import (
 )
 from asr.model.networks.intermediate import IntermediateOutput
 from asr.model.networks.layers import half_rounded_up
-from asr.model.networks.striding import KERNEL as STRIDE_KERNEL
-from asr.model.networks.striding import NUM_HALVINGS, Striding
+from asr.model.networks.subsampling import KERNEL as STRIDE_KERNEL
+from asr.model.networks.subsampling import NUM_HALVINGS, ConvSubsampling
 from asr.model.onnx.graph import FLOAT32, Graph, Value
 from asr.model.onnx.networks.chunks import in_chunks, joined
 from asr.model.onnx.networks.layers import (
@@ -90,8 +90,10 @@ def _with_chunks_before(graph: Graph, frames: Value, channels: int, chunks: Chun
     return in_chunks(graph, frames, channels, chunks.size, chunks.before * chunks.size)
 
 
-@writes(Striding)
-def add_striding(graph: Graph, layer: Striding, features: Value, num_frames: Value) -> tuple[Value, Value]:
+@writes(ConvSubsampling)
+def add_subsampling(
+    graph: Graph, layer: ConvSubsampling, features: Value, num_frames: Value
+) -> tuple[Value, Value]:
     """Map features (B, T, F) to (B, T / 8, C), and the number of frames."""
     inner = inner_layers(layer)
     hidden, side = graph.op("Unsqueeze", features, [1]), STRIDE_KERNEL // 2  # (B, 1, T, F)
@@ -189,7 +191,7 @@ def add_convolution(graph: Graph, layer: ConvolutionModule, inputs: Value, frame
     channels = int(inner["mix"].kernel.shape[0])
     gates = graph.op("Sigmoid", graph.slice(both, 2, channels, None))
     gated = graph.slice(both, 2, 0, channels) * gates * frames.mask
-    if size:  # nothing is behind each chunk
+    if size:  # nothing is after each chunk
         gated = in_chunks(graph, gated, channels, size, reach)
     filtered = by_frame(graph, add_layer(graph, inner["depthwise"], by_row(graph, gated)))
     if size:

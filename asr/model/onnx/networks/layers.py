@@ -2,7 +2,7 @@
 
 Sequences have the shape (B, C, 1, T) between convolutions, as images of one row, for which ONNX Runtime has
 faster kernels than for sequences, and (B, T, C) before dense layers.
-Batch normalisation behind a convolution or a dense layer is folded into its weights.
+Batch normalisation after a convolution or a dense layer is folded into its weights.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy.typing as npt
 from asr.base.errors import UserError
 from asr.model.keras_internals import layers_directly_in
 from asr.model.networks.depthwise import DepthwiseConv1D
-from asr.model.networks.layers import MaskedBatchNorm, SumOfParts
+from asr.model.networks.layers import FactoredLogits, MaskedBatchNorm
 from asr.model.onnx.graph import FLOAT32, Graph, Value
 
 Writer = TypeVar("Writer", bound=Callable[..., Any])
@@ -121,7 +121,7 @@ class Weights(NamedTuple):
 
 
 def folded(layer: keras.layers.Layer, norm: MaskedBatchNorm | None) -> Weights:
-    """Return kernel (..., C) and bias of a layer, with the normalisation behind it folded in."""
+    """Return kernel (..., C) and bias of a layer, with the normalisation after it folded in."""
     kernel = np.asarray(layer.kernel, np.float64)
     bias = np.asarray(layer.bias, np.float64) if layer.use_bias else None
     if norm is not None:
@@ -152,7 +152,7 @@ def add_conv1d(
         graph: to add the nodes to.
         layer: the convolution.
         values: its inputs.
-        pads: frames of zeros before and behind; None for those of the layer.
+        pads: frames of zeros before and after; None for those of the layer.
         norm: a normalisation to fold in.
     """
     weights = folded(layer, norm).transposed(2, 1, 0)  # from (K, C, C')
@@ -230,8 +230,8 @@ def add_max_pooling2d(graph: Graph, layer: keras.layers.MaxPooling2D, values: Va
     return graph.op("MaxPool", values, kernel_shape=list(layer.pool_size), strides=list(layer.strides))
 
 
-@writes(SumOfParts)
-def add_sum_of_parts(graph: Graph, layer: SumOfParts, values: Value) -> Value:
+@writes(FactoredLogits)
+def add_factored_logits(graph: Graph, layer: FactoredLogits, values: Value) -> Value:
     """Map (..., C) to (..., V) by the sums of rows, added up in advance."""
     rows, bias = np.asarray(layer.rows, np.float64), np.asarray(layer.bias, np.float64)
     kernel = rows[layer.parts].sum(axis=1).T.astype(np.float32)  # (C, V)
@@ -284,7 +284,7 @@ def _pads_of_image(layer: keras.layers.Layer, pads: tuple[int, int] | None) -> t
 
 
 def _pads(layer: keras.layers.Layer, kernel_size: int) -> tuple[int, int]:
-    """Return the zeros before and behind one axis of a convolution; refuse what no function here writes."""
+    """Return the zeros before and after one axis of a convolution; refuse what no function here writes."""
     expected = {"data_format": "channels_last", "groups": 1, "depth_multiplier": 1}
     received = {name: getattr(layer, name, value) for name, value in expected.items()}
     received["dilation_rate"] = max(layer.dilation_rate)

@@ -1,6 +1,6 @@
 """Write the separable networks as ONNX nodes, as `asr/model/networks/separable.py` computes them.
 
-Frames of padding are set to 0 once behind each convolution over several frames; where the model does it more
+Frames of padding are set to 0 once after each convolution over several frames; where the model does it more
 often, that changes no real frame.
 """
 
@@ -42,7 +42,7 @@ def add_stage(graph: Graph, stage: Stage, hidden: Value, num_frames: Value) -> t
         hidden, num_frames = add_layer(graph, inner["stem"], hidden, num_frames)
     else:
         num_frames = half_rounded_up(num_frames)
-        side = DOWN_KERNEL // 2  # behind an even number of frames, one is beyond what the last window reaches
+        side = DOWN_KERNEL // 2  # after an even number of frames, one is beyond what the last window reaches
         hidden = add_layer(graph, inner["down"], hidden, pads=(side, side), norm=inner["norm"])
     mask = padding_mask(graph, num_frames, hidden, axis=3, rank=4)
     hidden = graph.op("Relu", hidden) * mask

@@ -41,20 +41,16 @@ def test_words_that_contain_a_numeral_stay_words(converter):
 
 def test_spoken_form_and_score_are_those_of_the_other_converter(converter):
     syllables = ["yi4", "bai3", "er4", "shi2", "san1"]
-    plain = converter.spoken.convert(syllables)
+    plain = converter.without_itn.convert(syllables)
     assert plain.text == "一百二十三"
     assert converter.convert(syllables).score == plain.score
     assert plain == Converter.load().convert(syllables)
-    assert converter.spoken.spoken is converter.spoken
+    assert converter.without_itn.without_itn is converter.without_itn
 
 
-def test_lattice_and_many_sentences_are_rewritten_too(converter):
+def test_lattice_is_rewritten_too(converter):
     syllables = ["yi4", "bai3", "er4", "shi2", "san1"]
     assert converter.convert_lattice(lattice_from_nbest([(tuple(syllables), 0.0)])).text == "123"
-    assert [one.text for one in converter.convert_all([syllables, ["ni3", "hao3"]], threads=2)] == [
-        "123",
-        "你好",
-    ]
 
 
 def conversion(*words):

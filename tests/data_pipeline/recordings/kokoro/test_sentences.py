@@ -18,7 +18,7 @@ def pool_of(tmp_path, text, seed=1):
 
 @pytest.fixture(scope="module")
 def own():
-    return SentencePool.read([str(OWN_SENTENCES["zh"])], 1)
+    return SentencePool.read([str(OWN_SENTENCES)], 1)
 
 
 def test_sentences_are_labelled_by_the_projects_own_rules(tmp_path):

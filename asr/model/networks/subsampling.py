@@ -26,8 +26,8 @@ REACH = 2**NUM_HALVINGS - 1  # frames of features to each side
 KERNEL = 3
 
 
-class Striding(BuildOnCall, keras.layers.Layer):
-    """Maps features to an eighth of their frames.
+class ConvSubsampling(BuildOnCall, keras.layers.Layer):
+    """Convolutions from features to an eighth of their frames.
 
     Args:
         filters: channels of the convolutions.
