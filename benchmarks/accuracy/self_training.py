@@ -7,8 +7,8 @@ The folder has the manifests of `asr prepare`. Of the training manifest, a tenth
 keeps its text, and a run is trained on these, from the weights of `--parent` or from nothing.
 In each round the latest run labels the recordings of the rest, and the next run is trained on both, from the
 latest run's weights or from nothing (`--restart`). With `--lm`, a language model of other texts, each run's
-decoding is tuned on dev before it labels. Each run is measured on test by greedy decoding, and what each round
-keeps is compared with the text that the rest really has. A step that is finished is not repeated.
+decoding is tuned on dev before it labels. Each run is measured on test by greedy decoding, and what each
+round keeps is compared with the text that the rest really has. A step that is finished is not repeated.
 """
 
 from __future__ import annotations
