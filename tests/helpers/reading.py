@@ -113,11 +113,13 @@ def read_sentences(page, count=1, *, turn_on=False):
 
 
 def record_silence(page):
-    """Record a take of a muted microphone."""
+    """Record a take of a microphone that is muted from before the take begins until it has come back."""
     page.evaluate("window.stream.getAudioTracks()[0].enabled = false")
+    wait_for(page, f"performance.now() - window.lastLoud > {QUIET_MS}")
     page.keyboard.press("Space")
     wait_for(page, "document.getElementById('clock').textContent !== '0:00'")
     page.keyboard.press("Space")
+    page.wait_for_selector("#list .state[data-state=again]", state="attached")
     page.evaluate("window.stream.getAudioTracks()[0].enabled = true")
 
 
