@@ -11,8 +11,8 @@ from asr.base.types import Utterance
 from data_pipeline.corpora.public.mandarin_demo import ARCHIVE
 from helpers.servers import LIMIT_S
 
-PAUSE_S = 1.2  # before each clip, in which the page on a busy machine can press a key
-QUIET_MS = 400  # ten times as long as pauses within a clip
+PAUSE_S = 2.2  # before each clip, in which the page on a busy machine can press a key
+QUIET_MS = 700  # longer than pauses within a clip, and than a busy machine stops listening
 
 # keeps what the page asks of the microphone, and when it was last loud; `read` presses the space bar within
 # the page, since a busy machine may take longer than a pause for a key of Playwright
@@ -44,7 +44,7 @@ LISTEN = """
   };
   window.read = async (count) => {
     const quietMs = () => performance.now() - window.lastLoud;
-    await window.until(() => quietMs() > QUIET_MS && quietMs() < 2 * QUIET_MS); // a pause begins
+    await window.until(() => quietMs() > QUIET_MS && quietMs() < QUIET_MS + 300); // a pause begins
     for (let number = 0; number < count; number += 1) {
       window.press(" ");
       const pressed = performance.now();
