@@ -1,6 +1,8 @@
 """What a beam search must find: sums over every alignment, enumerated; and models with random parameters."""
 
+import collections
 import itertools
+import operator
 
 import numpy as np
 
@@ -14,12 +16,11 @@ def random_log_probs(seed, num_frames, num_tokens, sharpness=2.0):
 
 def sums_over_alignments(log_probs):
     """Return the log probability of every token sequence, by enumerating every alignment."""
-    totals = {}
+    rows, alignments = log_probs.tolist(), collections.defaultdict(list)
     for path in itertools.product(range(log_probs.shape[1]), repeat=len(log_probs)):
         ids = tuple(label for label, _ in itertools.groupby(path) if label)
-        log_prob = sum(float(row[label]) for row, label in zip(log_probs, path, strict=True))
-        totals[ids] = np.logaddexp(totals.get(ids, -np.inf), log_prob)
-    return totals
+        alignments[ids].append(sum(map(operator.getitem, rows, path)))
+    return {ids: float(np.logaddexp.reduce(values)) for ids, values in alignments.items()}
 
 
 def decoded(search, log_probs):

@@ -43,7 +43,8 @@ class DaskCluster:
             "scheduler.json",
         )
         self.workers: list[subprocess.Popen[bytes]] = []
-        self._until(self.scheduler_file.exists)
+        # the file is there before its text is
+        self._until(lambda: self.scheduler_file.exists() and self.scheduler_file.read_text().endswith("\n}"))
         self.address: str = json.loads(self.scheduler_file.read_text())["address"]
 
     def add_worker(

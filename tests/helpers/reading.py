@@ -11,8 +11,8 @@ from asr.base.types import Utterance
 from data_pipeline.corpora.public.mandarin_demo import ARCHIVE
 from helpers.servers import LIMIT_S
 
-PAUSE_S = 3.0  # before each clip, in which a busy machine can press a key
-QUIET_MS = 700  # longer than pauses within a clip
+PAUSE_S = 2.2  # before each clip, in which the page on a busy machine can press a key
+QUIET_MS = 700  # longer than pauses within a clip, and than a busy machine stops listening
 
 # keeps what the page asks of the microphone, and when it was last loud; `read` presses the space bar within
 # the page, since a busy machine may take longer than a pause for a key of Playwright
@@ -44,7 +44,7 @@ LISTEN = """
   };
   window.read = async (count) => {
     const quietMs = () => performance.now() - window.lastLoud;
-    await window.until(() => quietMs() > QUIET_MS && quietMs() < 3 * QUIET_MS); // a pause begins
+    await window.until(() => quietMs() > QUIET_MS && quietMs() < QUIET_MS + 300); // a pause begins
     for (let number = 0; number < count; number += 1) {
       window.press(" ");
       const pressed = performance.now();
@@ -113,11 +113,13 @@ def read_sentences(page, count=1, *, turn_on=False):
 
 
 def record_silence(page):
-    """Record a take of a muted microphone."""
+    """Record a take of a microphone that is muted from before the take begins until it has come back."""
     page.evaluate("window.stream.getAudioTracks()[0].enabled = false")
+    wait_for(page, f"performance.now() - window.lastLoud > {QUIET_MS}")
     page.keyboard.press("Space")
     wait_for(page, "document.getElementById('clock').textContent !== '0:00'")
     page.keyboard.press("Space")
+    page.wait_for_selector("#list .state[data-state=again]", state="attached")
     page.evaluate("window.stream.getAudioTracks()[0].enabled = true")
 
 

@@ -134,8 +134,9 @@ def test_scheduler_without_workers_is_waited_for_with_a_line(tmp_path, caplog):
         assert line.startswith(f"{running.address}: has no workers; waiting")
 
 
-def test_lost_workers_are_waited_for_and_an_ended_scheduler_is_an_error(tmp_path, caplog):
+def test_lost_workers_are_waited_for_and_an_ended_scheduler_is_an_error(tmp_path, caplog, monkeypatch):
     caplog.set_level(logging.WARNING)
+    monkeypatch.setattr("asr.base.cluster.LOOK_S", 0.2)
     with dask_cluster(tmp_path, 1) as running, Cluster.connect(running.address) as cluster:
         results = cluster.results(process_ids, [["item"]] * 20)
         (first,) = next(results)

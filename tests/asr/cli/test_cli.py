@@ -33,19 +33,21 @@ def one_line_error(capsys):
     return error
 
 
-@pytest.mark.parametrize("command", [[], ["train"], ["evaluate"], ["transcribe"], ["synthesize"]])
-def test_help_imports_no_tensorflow(command):
+def test_help_imports_no_tensorflow():
+    commands = [[], ["train"], ["evaluate"], ["transcribe"], ["synthesize"]]
     program = (
         "import sys; from asr.cli.main import main\n"
-        f"try: main({[*command, '--help']!r})\n"
-        "except SystemExit: pass\n"
-        "print('heavy:', sorted({'tensorflow', 'keras', 'scipy', 'numpy'} & set(sys.modules)))"
+        f"for command in {commands}:\n"
+        "    try: main([*command, '--help'])\n"
+        "    except SystemExit: pass\n"
+        "    print('heavy:', sorted({'tensorflow', 'keras', 'scipy', 'numpy'} & set(sys.modules)))"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, check=True
     )
-    assert "usage: asr" in done.stdout
-    assert "heavy: []" in done.stdout
+    for command in commands:
+        assert " ".join(["usage: asr", *command]) in done.stdout
+    assert done.stdout.count("heavy: []") == len(commands)
 
 
 @pytest.mark.parametrize("command", [["runs"], ["lm", "info"]])
@@ -339,27 +341,45 @@ class Stopped(NamedTuple):
     listed: str
 
 
-@pytest.fixture(scope="module", params=[signal.SIGINT, pytest.param(signal.SIGTERM, marks=pytest.mark.slow)])
-def stopped(request, separable_config):
+@pytest.fixture(scope="module")
+def environment(tmp_path_factory):
+    """Return an environment in which every program knows the tiny network."""
+    folder = tmp_path_factory.mktemp("start")
+    program = "from helpers.tiny import register_tiny\nregister_tiny()\n"
+    (folder / "sitecustomize.py").write_text(program)  # Python runs it before a program
+    path = os.pathsep.join([str(folder), *sys.path])
+    return {**os.environ, "PYTHONPATH": path, "PYTHONUNBUFFERED": "1"}
+
+
+@pytest.fixture(
+    scope="module",
+    params=[
+        (signal.SIGINT, "clip_config"),
+        pytest.param((signal.SIGTERM, "separable_config"), marks=pytest.mark.slow),
+    ],
+    ids=lambda param: param[0].name,
+)
+def stopped(request, environment):
     """Stop a training by a signal while another command asks for its run."""
-    name, refused, listed = f"stopped{int(request.param)}", io.StringIO(), io.StringIO()
+    number, config = request.param[0], request.getfixturevalue(request.param[1])
+    name, refused, listed = f"stopped{int(number)}", io.StringIO(), io.StringIO()
     process = subprocess.Popen(
-        [sys.executable, "-c", WAIT_IN_TRAINING, separable_config, "--name", name, "--set", "train.epochs=4"],
+        [sys.executable, "-c", WAIT_IN_TRAINING, config, "--name", name, "--set", "train.epochs=4"],
         cwd=ROOT,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
-        env={**os.environ, "PYTHONUNBUFFERED": "1"},
+        env=environment,
     )
     assert any(line.startswith("epoch   1") for line in process.stdout)
     with contextlib.redirect_stderr(refused):
-        assert main(["train", str(separable_config), "--name", name, "--resume"]) == 2
-    process.send_signal(request.param)
+        assert main(["train", str(config), "--name", name, "--resume"]) == 2
+    process.send_signal(number)
     _, errors = process.communicate(timeout=LIMIT_S)
     with contextlib.redirect_stdout(listed):
-        assert main(["runs", str(separable_config.parent / "runs")]) == 0
-    return Stopped(request.param, process.returncode, errors, refused.getvalue(), listed.getvalue())
+        assert main(["runs", str(config.parent / "runs")]) == 0
+    return Stopped(number, process.returncode, errors, refused.getvalue(), listed.getvalue())
 
 
 @pytest.fixture(scope="module")
@@ -427,17 +447,24 @@ def test_stopped_training_prints_the_command_that_resumes_it(resumed):
     assert "syllable error rate" in resumed
 
 
-def test_train_prints_examples_and_a_transcribe_command_that_works(resumed):
+def test_train_prints_examples_and_a_transcribe_command_that_works(stopped, resumed, capsys):
     assert "reference " in resumed
     assert "hypothesis " in resumed
     command = resumed.strip().splitlines()[-1].strip()
-    assert "transcribe" in command
+    assert command.startswith(f"{asr_command()} transcribe ")
+    with contextlib.chdir(ROOT):
+        assert main(shlex.split(command.removeprefix(asr_command()))) == 0
+    assert capsys.readouterr().out.count("\n") == 1
+
+
+def test_transcribe_prints_the_transcript_and_no_messages_of_libraries(separable_run, clips):
+    audio = clips[0].audio_path
+    expected = Recognizer.load(separable_run).transcribe(audio).text
     quiet = {name: value for name, value in os.environ.items() if name != "TF_CPP_MIN_LOG_LEVEL"}
-    transcribed = subprocess.run(
-        command, shell=True, capture_output=True, text=True, cwd=ROOT, check=True, env=quiet
-    )
-    assert transcribed.stdout.count("\n") == 1
-    (doubtful,) = transcribed.stderr.splitlines()  # two epochs; none of TensorFlow's start-up messages
+    command = [sys.executable, "-m", "asr", "transcribe", separable_run, audio]
+    done = subprocess.run(command, capture_output=True, text=True, cwd=ROOT, check=True, env=quiet)
+    assert done.stdout.strip() == expected
+    (doubtful,) = done.stderr.splitlines()  # its weights are random
     assert "half of the transcript or more is probably wrong" in doubtful
 
 

@@ -47,6 +47,15 @@ def dev(clips, separable_run, tmp_path_factory):
     return dev_set(clips, separable_run, tmp_path_factory.mktemp("dev") / "dev.jsonl")
 
 
+@pytest.fixture(scope="module")
+def quick(clips, clip_config, tmp_path_factory):
+    """Return a run whose rounds train the tiny network for an epoch, and a dev set for it."""
+    folder = tmp_path_factory.mktemp("quick")
+    config = load_config(clip_config, ["train.epochs=1"])
+    run = random_run(config, Vocabulary.of_utterances(clips), folder / "mine")
+    return run, dev_set(clips, run, folder / "dev.jsonl")
+
+
 def test_label_writes_a_manifest_and_names_the_next_commands(clips, separable_run, dev, tmp_path, capsys):
     for clip in clips[:3]:
         shutil.copy(clip.audio_path, tmp_path)
@@ -113,10 +122,9 @@ def test_commands_of_the_next_round_count_on(clips, separable_run, dev, tmp_path
     assert label[-2:] == ["--dev", str(dev)]
 
 
-def test_rounds_label_and_train_again_and_what_is_done_is_not_repeated(clips, clip_config, tmp_path, capsys):
-    config = load_config(clip_config, ["train.epochs=1"])
-    run = random_run(config, Vocabulary.of_utterances(clips), tmp_path / "mine")
-    dev = dev_set(clips, run, tmp_path / "dev.jsonl")
+def test_rounds_label_and_train_again_and_what_is_done_is_not_repeated(clips, quick, tmp_path, capsys):
+    trained, dev = quick
+    run = shutil.copytree(trained, tmp_path / "mine")
     recordings = tmp_path / "recordings"
     recordings.mkdir()
     for clip in clips[:3]:
@@ -151,8 +159,9 @@ module, owner, name = sys.argv[1].split(":")
 owner = getattr(importlib.import_module(module), owner)
 setattr(owner, name, lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL))
 from asr.cli.main import main
-from asr.cli.options.decoder import given_search_options
+from helpers.tiny import register_tiny
 
+register_tiny()
 main(sys.argv[2:])
 """
 
@@ -161,15 +170,19 @@ main(sys.argv[2:])
     "dies_in",
     ["asr.runs.run:Run:create", pytest.param("asr.training.trainer:Trainer:train", marks=pytest.mark.slow)],
 )
-def test_labels_of_a_round_whose_training_was_killed_are_used(
-    dies_in, clips, separable_run, dev, tmp_path, capsys
-):
-    run = shutil.copytree(separable_run, tmp_path / "mine")
+def test_labels_of_a_round_whose_training_was_killed_are_used(dies_in, clips, quick, tmp_path, capsys):
+    trained, dev = quick
+    run = shutil.copytree(trained, tmp_path / "mine")
     recording = shutil.copy(clips[0].audio_path, tmp_path)
     out = tmp_path / "labelled.jsonl"
     command = ["label", str(run), recording, "--dev", str(dev), "--out", str(out), "--rounds", "1"]
     command += ["--min-confidence", "0"]
-    killed = subprocess.run([sys.executable, "-c", KILLED, dies_in, *command], cwd=ROOT, check=False)
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, dies_in, *command],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+        check=False,
+    )
     assert killed.returncode == -signal.SIGKILL
     assert not Run(tmp_path / "mine-labelled").checkpoints()
     before = out.stat().st_ino

@@ -6,7 +6,6 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 from helpers.servers import LIMIT_S
 from helpers.takes import ask, noise, recording_process, wav_of
 
@@ -56,19 +55,24 @@ def test_missing_packages_are_named_with_the_extra(tmp_path):
     assert not (tmp_path / "out").exists()
 
 
-@pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT])
-def test_same_command_continues_with_the_same_links(tmp_path, stop):
+def stopped(process, number):
+    """Stop a recording server by a signal, and return what it prints then."""
+    process.send_signal(number)
+    written = process.communicate(timeout=LIMIT_S)[0]
+    assert process.returncode == 0
+    return written
+
+
+def test_same_command_continues_with_the_same_links(tmp_path):
     out, names = tmp_path / "mine", tmp_path / "names.txt"
     names.write_text("小明\nanna\n", encoding="utf-8")
     with recording_process(out, "--speakers", names) as (process, links):
         assert set(links) == {"小明", "anna"}
         prompt = ask(links["小明"], "session")[1]["prompts"][0]["id"]
         assert ask(links["小明"], f"takes/{prompt}?keep=1", wav_of(noise()))[1]["state"] == "kept"
-        process.send_signal(stop)
-        written = process.communicate(timeout=LIMIT_S)[0]
-        assert process.returncode == 0
-    assert "doctor" in written
+        assert "doctor" in stopped(process, signal.SIGTERM)
     assert [row.speaker for row in read_manifest(out / "train.jsonl")] == ["小明"]
+    (out / "train.jsonl").unlink()
     with recording_process(out, "--speakers", names) as (process, again):
         keys = {name: link.partition("/#")[2] for name, link in links.items()}
         assert {name: link.partition("/#")[2] for name, link in again.items()} == keys
@@ -78,6 +82,8 @@ def test_same_command_continues_with_the_same_links(tmp_path, stop):
         done = subprocess.run(second, capture_output=True, text=True, timeout=LIMIT_S, check=False)
         assert done.returncode == 2
         assert "another asr record is running" in done.stderr
+        assert "doctor" in stopped(process, signal.SIGINT)
+    assert [row.speaker for row in read_manifest(out / "train.jsonl")] == ["小明"]
 
 
 def commands_after(out, monkeypatch, tmp_path, run=None):

@@ -1,5 +1,7 @@
 """A language model over words scores the words that pieces spell, when they end."""
 
+import functools
+
 import numpy as np
 import pytest
 from helpers.alignments import decoded, random_log_probs, random_model, streams, sums_over_alignments
@@ -65,15 +67,16 @@ def test_a_beam_finds_what_brute_force_finds(name):
     vocabulary, model = OVER_WORDS[name]
     settings = DecoderSettings(beam=64, **WEIGHTS)
     num_changed = 0
+
+    @functools.cache
+    def language_score(ids):
+        words = words_of(vocabulary.decode(ids), vocabulary.unit)
+        return 0.7 * language_of(model, words) + 1.25 * len(words)
+
     for seed in range(20):
         log_probs = random_log_probs(seed, NUM_FRAMES, len(vocabulary))
         exact = sums_over_alignments(log_probs)
-
-        def score(ids, exact=exact):
-            words = words_of(vocabulary.decode(ids), vocabulary.unit)
-            return exact[ids] + 0.7 * language_of(model, words) + 1.25 * len(words)
-
-        best = max(exact, key=score)
+        best = max(exact, key=lambda ids: exact[ids] + language_score(ids))
         assert decoded(BeamSearch(vocabulary, settings, model), log_probs)[0].ids == best
         num_changed += best != max(exact, key=exact.get)
     assert num_changed > 5

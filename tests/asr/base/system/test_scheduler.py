@@ -17,26 +17,32 @@ pytest.importorskip("distributed", reason="needs the extra cluster")
 LIMIT_S = 240  # far more than it takes; a client that waits for its scheduler does not end
 PROGRAM = """
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from asr.base.errors import UserError
 from asr.base.system.scheduler import scheduler_client
-try:
-    scheduler_client(sys.argv[1]).close()
-except UserError as error:
-    sys.exit(str(error))
+def error_of(address):
+    try:
+        scheduler_client(address).close()
+    except UserError as error:
+        return error
+with ThreadPoolExecutor(len(sys.argv)) as pool:
+    for error in pool.map(error_of, sys.argv[1:]):
+        print(error, file=sys.stderr)
 """
 
 
-def error_of(address, folder):
-    """Return the lines that a program prints that connects to an address."""
+def errors_of(addresses, folder):
+    """Return the line that a program prints about each address to which it connects, all at once."""
     done = subprocess.run(
-        [sys.executable, "-c", PROGRAM, address],
+        [sys.executable, "-c", PROGRAM, *addresses],
         cwd=folder,
         env={"PYTHONPATH": str(ROOT), "PATH": ""},
         capture_output=True,
         text=True,
         timeout=LIMIT_S,
+        check=True,
     )
-    return done.stderr.splitlines()
+    return dict(zip(addresses, done.stderr.splitlines(), strict=True))
 
 
 @contextlib.contextmanager
@@ -58,45 +64,42 @@ def server(answer):
         connection.close()
 
 
-@pytest.mark.parametrize(
-    ("address", "problem"),
-    [
-        ("", "is empty; expected an address"),
-        ("nonsense", "no such file; expected an address"),
-        ("missing.json", "no such file; expected an address"),
-        ("tcp://127.0.0.1", "expected an address"),
-        ("http://127.0.0.1:8911", "expected an address"),
-        ("text.txt", "no scheduler file"),
-        ("other.json", "no scheduler file"),
-    ],
-)
-def test_what_is_no_address_is_one_line_with_the_remedy(address, problem, tmp_path):
+def test_what_is_no_address_is_one_line_with_the_remedy(tmp_path):
     (tmp_path / "text.txt").write_text("text")
     (tmp_path / "other.json").write_text(json.dumps({"id": 1}))
-    (line,) = error_of(address, tmp_path)
-    assert line.startswith(f"`cluster={address}`: {problem}")
+    problems = {
+        "": "is empty; expected an address",
+        "nonsense": "no such file; expected an address",
+        "missing.json": "no such file; expected an address",
+        "tcp://127.0.0.1": "expected an address",
+        "http://127.0.0.1:8911": "expected an address",
+        "text.txt": "no scheduler file",
+        "other.json": "no scheduler file",
+    }
+    for address, line in errors_of(problems, tmp_path).items():
+        assert line.startswith(f"`cluster={address}`: {problems[address]}")
 
 
-@pytest.mark.parametrize("answer", [b"", b"SSH-2.0-OpenSSH_9.6\r\n", b"HTTP/1.0 400 Bad Request\r\n\r\n"])
-def test_server_that_is_none_of_dask_is_one_line_with_the_remedy(answer, tmp_path):
-    with server(answer) as address:
-        (line,) = error_of(address, tmp_path)
-    assert line.startswith(f"`cluster={address}`: no scheduler answers (")
-    assert "start one with `dask scheduler`, or correct the address" in line
-
-
-def test_port_without_a_server_is_one_line_with_the_remedy(tmp_path):
+def test_what_is_no_server_of_dask_is_one_line_with_the_remedy(tmp_path):
     (port,) = free_ports(1)
-    address = f"tcp://127.0.0.1:{port}"
-    (line,) = error_of(address, tmp_path)
-    assert line.startswith(f"`cluster={address}`: no scheduler answers (")
+    with (
+        server(b"") as silent,
+        server(b"SSH-2.0-OpenSSH_9.6\r\n") as ssh,
+        server(b"HTTP/1.0 400 Bad Request\r\n\r\n") as http,
+    ):
+        lines = errors_of([silent, ssh, http, f"tcp://127.0.0.1:{port}"], tmp_path)
+    for address, line in lines.items():
+        assert line.startswith(f"`cluster={address}`: no scheduler answers (")
+        assert "start one with `dask scheduler`, or correct the address" in line
 
 
 def test_scheduler_is_connected_and_a_worker_is_refused(tmp_path):
     with dask_cluster(tmp_path, 1) as running:
-        assert error_of(running.address, tmp_path) == []
-        assert error_of("scheduler.json", tmp_path) == []
         log = (tmp_path / "log").read_text()
         worker = log.partition("Start worker at:")[2].split()[0]
-        (line,) = error_of(worker, tmp_path)
-    assert line == f"`cluster={worker}`: is the address of a worker, expected a scheduler's"
+        lines = errors_of([running.address, "scheduler.json", worker], tmp_path)
+    assert lines == {
+        running.address: "None",
+        "scheduler.json": "None",
+        worker: f"`cluster={worker}`: is the address of a worker, expected a scheduler's",
+    }
