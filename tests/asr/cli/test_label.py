@@ -135,13 +135,15 @@ def test_rounds_label_and_train_again_and_what_is_done_is_not_repeated(clips, qu
     first = Run(tmp_path / "mine-labelled")
     assert first.config().data.machine_labelled == str(out)
     before = {path: path.read_bytes() for path in (out, first.directory / "metrics.jsonl")}
-    capsys.readouterr()
+    assert "learned from a model's labels" not in capsys.readouterr().out
 
     assert main([*command, "--min-confidence", "0", "--rounds", "2"]) == 0
     printed = capsys.readouterr().out
     assert {path: path.read_bytes() for path in before} == before
     assert f"{out}: labelled already" in printed
     assert f"{first.directory}: trained already" in printed
+    num_kept = len(read_manifest(out))
+    assert f"{first.directory}: learned from a model's labels of {num_kept} of these recordings" in printed
     second = Run(tmp_path / "mine-labelled-2")
     labels = read_manifest(tmp_path / "labelled-2.jsonl")
     assert second.config().data.machine_labelled == str(tmp_path / "labelled-2.jsonl")

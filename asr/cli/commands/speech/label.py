@@ -180,9 +180,30 @@ def _label(arguments: argparse.Namespace, task: _Task) -> Labelled:
     with ProgressBars() as bars:
         recognizer = Recognizer.of_run(task.run, task.choice, chosen_devices(arguments), bars)
     calibrated = _calibrated(recognizer, task.dev)
+    if num_learned := _num_learned(task):
+        print(
+            f"{task.run.directory}: learned from a model's labels of {num_learned:,} of these recordings, so "
+            "its confidence in them is some points too high"
+        )
     labeller = MachineLabeller(recognizer, calibrated, task.run.directory, task.min_confidence)
     with ProgressBars(delay_s=0.0) as bars:
         return labeller.label(task.sources, task.out, bars)
+
+
+def _num_learned(task: _Task) -> int:
+    """Return how many of the recordings the run was trained on, by the labels of a model."""
+    from data_pipeline.manifests.manifest import read_manifest
+
+    if task.run.is_model_file:
+        return 0
+    learned = {
+        utterance.labelled_by.source
+        for manifest in task.run.config().data.machine_labelled_manifests
+        if has_manifest(manifest)
+        for utterance in read_manifest(manifest)
+        if utterance.labelled_by
+    }
+    return sum(str(source.resolve()) in learned for source in task.sources)
 
 
 def _refuse_labels_of_people(out: Path) -> None:
