@@ -114,7 +114,7 @@ def own_prompts(units: Unit) -> list[Prompt]:
     """
     if units == "words":
         raise UserError(
-            "no sentences of the project's own for zh in words; "
+            "no sentences of the project's own in words, as Mandarin is written without spaces; "
             "give `prompts`, a text with one sentence a line"
         )
     found = partition(_labelled(written_texts(OWN_SENTENCES), units))

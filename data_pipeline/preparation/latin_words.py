@@ -6,6 +6,7 @@ data/mine/latin_words.txt      cctv    C C T V    # 12: 我需要看CCTV五
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,8 +20,8 @@ LATIN_WORDS = "latin_words.txt"
 TITLE = """\
 # Latin words of the texts and how the labels say them: letters that are spelt are capitals, words that are
 # spoken are small. Correct what is wrong, and prepare again with --readings and a copy of this file.
-# Behind the # is how often the texts have the word, and one of them. A line that begins with # is another
-# reading of a word above it.
+# After the reading is how often the texts have the word so, and one of them. A line that begins with # is one
+# of several readings of its word, as of IT and it: without the # it becomes the only one.
 """
 
 
@@ -63,14 +64,14 @@ def listed_words(texts: Iterable[str], policy: ReadingPolicy) -> list[ListedWord
 def write_latin_words(path: Path, words: Iterable[ListedWord]) -> None:
     """Write words as a table of readings; no file if there is none.
 
-    A word that is said in two ways, such as IT and it, has the more frequent one, and the other as a comment.
+    All readings of a word with several are comments, so that the table changes no label until it is edited.
     """
     path.unlink(missing_ok=True)
-    known: set[str] = set()
+    words = list(words)
+    num_readings = Counter(one.word for one in words)
     lines = []
     for one in words:
-        mark = f"{COMMENT} " if one.word in known else ""
-        known.add(one.word)
+        mark = f"{COMMENT} " if num_readings[one.word] > 1 else ""
         example = " ".join(one.example.split())
         lines.append(f"{mark}{one.word}\t{written_reading(one.reading)}\t{COMMENT} {one.count}: {example}\n")
     if lines:

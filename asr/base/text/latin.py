@@ -12,7 +12,7 @@ The first of these rules that fits counts:
 5. Any other word is spoken: iPhone, NASA.
 
 Digits that touch Latin letters are read in Mandarin: one digit by itself, two as a number, more one by one.
-Those before a unit of measurement, and those of English ordinals and times, stay: 5kg, 3rd, 5pm.
+Those before a unit of measurement, and those of ordinals and times after a Latin word, stay: 5kg, May 3rd.
 """
 
 from __future__ import annotations
@@ -49,8 +49,9 @@ DIGITS = "零一二三四五六七八九"
 # a sign after digits may belong to them: USB3.0
 BEHIND_LETTERS = re.compile(rf"(?<={LETTER})-?(\d++)(?!\s?[.:,/~^×]\s?\d|\s?[%‰°])")
 MEASURES = "kg|[kcm]?m|ml|kw|km/h|kb|mb|gb|hz"  # of measurement: 5kg is not five, K, G; but 5g is a network
-ENGLISH = "st|nd|rd|th|am|pm"  # behind a digit that is read in English: 3rd, 5pm
-BEFORE_LETTERS = re.compile(rf"(?<![\d.:,/])(\d)(?={LETTER})(?!(?:{MEASURES}|{ENGLISH})(?!{LETTER}))")
+# of a digit after a Latin word, which is read in English: May 3rd, at 5pm
+ENGLISH = rf"(?<={LETTER}\s)\d(?i:st|nd|rd|th|am|pm)(?!{LETTER})"
+BEFORE_LETTERS = re.compile(rf"(?<![\d.:,/])(?!{ENGLISH})(\d)(?={LETTER})(?!(?:{MEASURES})(?!{LETTER}))")
 
 
 def said_in_latin(words: Sequence[str], readings: LatinReadings | None = None) -> tuple[str, ...]:

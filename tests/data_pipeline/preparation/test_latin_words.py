@@ -25,7 +25,7 @@ def test_latin_words_are_listed_with_their_reading_number_and_a_text(tmp_path, c
     assert re.search(r"Latin words: 7, 3 of them spelt\n  to review: \S+/latin_words.txt", printed)
     lines = (out / LATIN_WORDS).read_text(encoding="utf-8").splitlines()
     assert lines[4:] == [
-        "it\tI T\t# 2: IT公司",
+        "# it\tI T\t# 2: IT公司",
         "be\tbe\t# 1: let it be很好听",
         "cctv\tC C T V\t# 1: 看CCTV五",
         "iphone\tiphone\t# 1: 打开iPhone",
@@ -48,6 +48,16 @@ def test_corrected_list_is_a_table_of_readings(tmp_path):
     assert after["去KFC吃饭"] == ("qu4", "ken3", "de2", "ji1", "chi1", "fan4")
     assert after["IT公司"] == before["IT公司"]
     assert after["看CCTV五"] == before["看CCTV五"]
+
+
+def test_list_as_it_is_changes_no_label(tmp_path):
+    assert prepare(tmp_path, tmp_path / "out") == 0
+    table = (tmp_path / "out" / LATIN_WORDS).rename(tmp_path / "readings.txt")
+    assert prepare(tmp_path, tmp_path / "again", "--readings", str(table)) == 0
+    before, after = (
+        [row.tokens for row in read_manifest(tmp_path / name / "train.jsonl")] for name in ("out", "again")
+    )
+    assert before == after
 
 
 def test_list_goes_with_labels_that_are_not_mixed(tmp_path):

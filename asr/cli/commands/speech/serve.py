@@ -148,7 +148,8 @@ def _recognizer(arguments: argparse.Namespace) -> tuple[Recognizer, str]:
     from asr.runs.run import Run
 
     named = arguments.run or default_run()
-    folder = named_folder(named)  # of an address, the copy in the cache
+    # of an address, the copy in the cache; a folder of this name comes before the model of the installation
+    folder = Path(named) if ExportedModel.is_in(Path(named)) else named_folder(named)
     is_exported = ExportedModel.is_in(folder) and not Run(folder).exists
     model = ExportedModel.open(folder) if is_exported else Run.open(named)
     choice = decoder_choice(arguments, model)
