@@ -52,7 +52,11 @@ LIMITS = {
 
 def add_serve_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    parser.add_argument("run", nargs="?", help=f"{RUN_HELP}, or a folder that `asr export` wrote as onnx")
+    parser.add_argument(
+        "run",
+        nargs="?",
+        help=f"{RUN_HELP}, or a folder that `asr export` wrote as onnx, or its address in object storage",
+    )
     add_address_arguments(parser, PORT)
     parser.add_argument(
         "--grpc-port", type=int, metavar="PORT", help="also answer ASRT's gRPC clients, who use 20002"
