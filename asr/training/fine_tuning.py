@@ -41,7 +41,7 @@ SHARE_OF_RATE, STRANGE_SHARE_OF_RATE = 0.1, 1 / 3  # of the rate for random weig
 
 
 class Weight(NamedTuple):
-    """Names a weight, and says why it was not loaded."""
+    """A weight that was not loaded, and why."""
 
     path: str
     shape: tuple[int, ...]
@@ -50,7 +50,7 @@ class Weight(NamedTuple):
 
 @dataclass(frozen=True)
 class Loaded:
-    """Lists which weights a model loaded from another run.
+    """The weights that a model loaded from another run, and those that it did not.
 
     Attributes:
         taken: weights that are now the other run's.
@@ -93,7 +93,7 @@ class Loaded:
 
 
 class _Rows(NamedTuple):
-    """Pairs the rows of two output layers that belong to the same token, part of one, or phone."""
+    """The rows of two output layers that belong to the same token, part of one, or phone."""
 
     ours: list[int]
     theirs: list[int]
