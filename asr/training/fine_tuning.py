@@ -41,7 +41,7 @@ SHARE_OF_RATE, STRANGE_SHARE_OF_RATE = 0.1, 1 / 3  # of the rate for random weig
 
 
 class Weight(NamedTuple):
-    """A weight that was not loaded, and why."""
+    """A weight, and why it was not loaded if it was not."""
 
     path: str
     shape: tuple[int, ...]
