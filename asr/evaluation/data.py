@@ -105,7 +105,7 @@ def expect_unit(tokens: Sequence[str], vocabulary: Vocabulary, source: str) -> N
         raise UserError(
             f"{source}: expected labels as the model's, {vocabulary.unit} such as "
             f"{_examples(vocabulary.tokens[1:])}, received {_examples(unknown)}; "
-            f"prepare this set with `--units {_units_option(vocabulary)}`"
+            f"prepare this set with {_units_option(vocabulary)}"
         )
 
 
@@ -140,7 +140,7 @@ def expect_same_pieces(labels: Iterable[Sequence[str]], vocabulary: Vocabulary, 
         raise UserError(
             f"{source}: expected the pieces of this run, such as {' '.join(own[:MAX_LISTED])}, received "
             f"those of another model, {_examples(first)}; prepare it with "
-            f"`--units {_units_option(vocabulary)}`"
+            f"{_units_option(vocabulary)}"
         )
 
 
@@ -156,8 +156,9 @@ def _latin_in_pieces(tokens: Sequence[str]) -> list[Sequence[str]]:
 
 def _units_option(vocabulary: Vocabulary) -> str:
     if not vocabulary.is_in_pieces:
-        return vocabulary.unit
-    return f"RUN/{UNITS_MODEL}" if vocabulary.unit == "pieces" else f"mixed:RUN/{UNITS_MODEL}"
+        return f"`--units {vocabulary.unit}`"
+    prefix = "mixed:" * (vocabulary.unit == "mixed")
+    return f"`--units {prefix}FOLDER/{UNITS_MODEL}`, the folder being the run's or that of its training set"
 
 
 def _examples(tokens: Sequence[str]) -> str:

@@ -16,6 +16,7 @@ import contextlib
 import dataclasses
 import json
 import logging
+import shutil
 import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -71,10 +72,22 @@ def open_takes(folder: Path, units: Unit | None) -> Iterator[Takes]:
             another process, or cannot be written.
     """
     _refuse_other_folder(folder)
+    is_new = not folder.exists()
     with exclusive_lock(folder, COMMAND):
-        settings = _settings(folder, units)
-        with contextlib.closing(TakeJournal(folder / JOURNAL)) as journal:
-            yield Takes(folder, settings, journal)
+        try:
+            settings = _settings(folder, units)
+            with contextlib.closing(TakeJournal(folder / JOURNAL)) as journal:
+                yield Takes(folder, settings, journal)
+        except UserError:
+            if is_new and _is_empty(folder):  # a mistyped option leaves no folder behind
+                shutil.rmtree(folder, ignore_errors=True)
+            raise
+
+
+def _is_empty(folder: Path) -> bool:
+    """Return whether a folder has no take yet."""
+    journal = folder / JOURNAL
+    return not (journal.exists() and journal.stat().st_size)
 
 
 def _refuse_other_folder(folder: Path) -> None:
@@ -94,9 +107,8 @@ def _refuse_other_folder(folder: Path) -> None:
 
 
 def _settings(folder: Path, units: Unit | None) -> TakeSettings:
-    path, journal = folder / SETTINGS, folder / JOURNAL
-    is_empty = not (journal.exists() and journal.stat().st_size)
-    if not path.exists() or (units and is_empty):  # a first try may have ended by the wrong units
+    path = folder / SETTINGS
+    if not path.exists() or (units and _is_empty(folder)):  # a first try may have ended by the wrong units
         settings = TakeSettings(units or "syllables")
         with whole_file(path, "description") as file:
             file.write(json.dumps(dataclasses.asdict(settings), indent=2).encode() + b"\n")

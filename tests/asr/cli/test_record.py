@@ -37,10 +37,13 @@ def test_mistakes_are_named_with_their_options(capsys, tmp_path):
     assert "--minutes" in error_of(capsys, out, "--minutes", "nan")
     assert "--key" in error_of(capsys, out, "--cert", tmp_path / "token")
     assert str(tmp_path / "none") in error_of(capsys, out, "--prompts", tmp_path / "none")
-    assert "no run here" in error_of(capsys, tmp_path / "begun", "--run", tmp_path)
-    assert not (tmp_path / "begun").exists()
+    assert "no run here" in error_of(capsys, out, "--run", tmp_path)
     with socket.create_server(("127.0.0.1", 0)) as taken:
         assert "in use" in error_of(capsys, out, "--port", taken.getsockname()[1])
+    assert not out.exists()
+    out.mkdir()
+    assert "--minutes" in error_of(capsys, out, "--minutes", 0)
+    assert out.exists()
 
 
 def test_missing_packages_are_named_with_the_extra(tmp_path):

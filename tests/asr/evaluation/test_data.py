@@ -55,7 +55,7 @@ def test_labels_by_the_pieces_of_another_model_are_refused_and_a_few_split_by_ha
     by_hand = ("▁", *"turn")
     assert pieces.encode("turn") != by_hand
     expect_same_pieces([*own, by_hand], vocabulary, "set.jsonl")
-    with pytest.raises(UserError, match=r"set\.jsonl.*▁ t u.*--units RUN/units.model"):
+    with pytest.raises(UserError, match=r"set\.jsonl.*▁ t u.*--units FOLDER/units.model"):
         expect_same_pieces([by_hand] * 3, vocabulary, "set.jsonl")
-    with pytest.raises(UserError, match=r"--units RUN/units.model"):
+    with pytest.raises(UserError, match=r"--units FOLDER/units.model"):
         expect_unit(list("turn"), Vocabulary(["▁on", "▁the"]), "set.jsonl")

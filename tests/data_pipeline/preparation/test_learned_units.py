@@ -253,7 +253,7 @@ def test_another_mixed_set_gets_the_pieces_of_a_run_and_labels_of_another_model_
     assert evaluation_data(again.manifests["dev"], vocabulary)[1] == 0
     jazz = noise_table(tmp_path / "jazz", {"train": ["听jazz", "看movie"], "dev": MIXED["dev"]})
     other = prepare_corpus("table", str(jazz), tmp_path / "other", "mixed")
-    with pytest.raises(UserError, match=r"expected the pieces of this run.*--units mixed:RUN/units.model"):
+    with pytest.raises(UserError, match=r"expected the pieces of this run.*--units mixed:FOLDER/units.model"):
         evaluation_data(other.manifests["dev"], vocabulary)
 
 

@@ -101,7 +101,6 @@ def add_record_arguments(parser: argparse.ArgumentParser) -> None:
 def record_command(arguments: argparse.Namespace) -> int:
     """Record until a signal, write the manifests, and return the exit status."""
     require_packages("serve")
-    from asr.runs.run import Run
     from asr.server.recording.app import make_recording_app
     from asr.server.recording.service import RecordingService
     from asr.server.requests.limits import Limits
@@ -110,8 +109,6 @@ def record_command(arguments: argparse.Namespace) -> int:
     from data_pipeline.collection.takes import open_takes
 
     names, certificate = _names(arguments), certificate_of(arguments)
-    if arguments.run:
-        Run.open(arguments.run)  # a mistyped one leaves no folder behind
     with contextlib.ExitStack() as stack:
         takes = stack.enter_context(open_takes(arguments.out, arguments.units))
         prompts, goal_s = _prompts(arguments, takes.settings.units)

@@ -25,7 +25,7 @@ from asr.transcription.decoder_choice import DecoderChoice
 from asr.transcription.recognizer import Recognizer
 
 if TYPE_CHECKING:
-    from asr.model.onnx_runner import OnnxRunner
+    from asr.model.onnx_runner import OnnxModel, OnnxRunner
 
 
 @dataclass(frozen=True)
@@ -90,18 +90,27 @@ class ExportedModel:
         Raises:
             UserError: a file of the folder is damaged.
         """
-        vocabulary = self.vocabulary()
+        vocabulary, model = self.vocabulary(), self._model()
         with ThreadPoolExecutor(1) as pool:  # the hanzi model takes as long as the rest
-            decoder = pool.submit(choice.decoder, vocabulary, self.about["frame_s"], on_progress)
-            return Recognizer(self._runner(), vocabulary, decoder.result())
+            decoder = pool.submit(choice.decoder, vocabulary, model.frame_s, on_progress)
+            return Recognizer(self._runner(model), vocabulary, decoder.result())
 
-    def _runner(self) -> OnnxRunner:
+    def _model(self) -> OnnxModel:
+        from asr.model.onnx_runner import OnnxModel
+
+        try:
+            return OnnxModel.from_json(self.about)
+        except (KeyError, TypeError, ValueError) as error:
+            path = self.directory / ABOUT_FILE
+            raise UserError(f"{path}: missing or wrong ({error}); export the model again") from None
+
+    def _runner(self, model: OnnxModel) -> OnnxRunner:
         from asr.export.runtimes.onnx.runtime import FILE
-        from asr.model.onnx_runner import OnnxModel, OnnxRunner, OnnxSession
+        from asr.model.onnx_runner import OnnxRunner, OnnxSession
 
         path = self.directory / FILE
         try:
             session = OnnxSession(path.read_bytes())
         except Exception as error:  # ONNX Runtime has classes of its own for each kind of damage
             raise UserError(f"{path}: ONNX Runtime cannot read it ({error}); export again") from None
-        return OnnxRunner(session, OnnxModel.from_json(self.about))
+        return OnnxRunner(session, model)

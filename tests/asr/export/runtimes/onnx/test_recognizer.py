@@ -1,6 +1,7 @@
 """Test that an exported folder is recognized with as the run that it is from."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -100,3 +101,15 @@ def test_damaged_folder_is_named(exported, tmp_path, name, contents, reason):
     with pytest.raises(UserError, match=reason) as caught:
         ExportedModel.open(folder).recognizer(DecoderChoice(DecoderSettings(), write_hanzi=False))
     assert str(folder) in str(caught.value)
+
+
+@pytest.mark.parametrize(("key", "value"), [("frame_s", None), ("frame_s", "long"), ("frame_samples", {})])
+def test_description_without_a_figure_is_named(exported, tmp_path, key, value):
+    folder = tmp_path / "copy"
+    shutil.copytree(exported.folder, folder)
+    about = json.loads((folder / "model.json").read_text(encoding="utf-8")) | {key: value}
+    if value is None:
+        del about[key]
+    (folder / "model.json").write_text(json.dumps(about), encoding="utf-8")
+    with pytest.raises(UserError, match=re.escape(str(folder / "model.json"))):
+        ExportedModel.open(folder).recognizer(DecoderChoice(DecoderSettings(), write_hanzi=False))
