@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
@@ -10,6 +11,7 @@ from asr.base.config import Range, read_toml, replaced, toml_lines
 from asr.base.system.files import whole_file
 
 GENERAL = "general"  # names the built-in hanzi model, where a folder may be given
+NOT_EXPORTED = "not exported"  # in place of a language model that is on another machine
 
 Weight = Annotated[float, Range(0.0, 10.0)]
 
@@ -45,8 +47,27 @@ class DecoderSettings:
     beam_width: Annotated[float, Range(0.1, 1e9)] = 18.0
 
 
-def load_settings(path: Path) -> DecoderSettings:
+def load_settings(path: Path, language_model: str = "") -> DecoderSettings:
     """Read settings that `save_settings` wrote.
+
+    Where their language model was not exported, they are of use only with one in its place: without,
+    decoding is greedy.
+
+    Args:
+        path: of the file.
+        language_model: used in place of the one that the settings name.
+
+    Raises:
+        UserError: the file cannot be read, or a key or a value is not valid.
+    """
+    settings = stored_settings(path)
+    if language_model:
+        return dataclasses.replace(settings, language_model=language_model)
+    return DecoderSettings() if settings.language_model == NOT_EXPORTED else settings
+
+
+def stored_settings(path: Path) -> DecoderSettings:
+    """Return settings as `save_settings` wrote them, whether their language model is there or not.
 
     Raises:
         UserError: the file cannot be read, or a key or a value is not valid.

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+import dataclasses
+import logging
 import shutil
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from asr.audio import containers, flac, formats, joined, mixing, mpeg, wav
+from asr.base.decoder_settings import GENERAL, NOT_EXPORTED, save_settings, stored_settings
+from asr.base.model_files.model_file import DECODER
 from asr.base.system import paths
 from asr.base.text.pieces import UNITS_MODEL
 from asr.base.vocabulary import Vocabulary
 from asr.language.hanzi.converter import GENERAL_MODEL
 from asr.language.hanzi.rare import rare_characters
+
+if TYPE_CHECKING:
+    from asr.runs.run import Run
+
+logger = logging.getLogger(__name__)
 
 TEMPLATES = Path(__file__).parent / "templates"
 TOKENS = "tokens.txt"
@@ -28,6 +38,22 @@ def write_tokens(folder: Path, vocabulary: Vocabulary) -> None:
     (folder / TOKENS).write_text("".join(lines), encoding="utf-8")
     if vocabulary.pieces is not None:
         vocabulary.pieces.save(folder / UNITS_MODEL)
+
+
+def write_decoder(folder: Path, run: Run) -> None:
+    """Write the decoder settings of a run, if it has some; a language model of its own is not part of them."""
+    if not run.decoder_path.exists():
+        return
+    settings = stored_settings(run.decoder_path)
+    if settings.language_model not in ("", GENERAL, NOT_EXPORTED):
+        logger.warning(
+            "%s: its language model, %s, is not exported; decoding is greedy unless a command names a language "
+            "model, with which the tuned settings are used",
+            run.decoder_path,
+            settings.language_model,
+        )
+        settings = dataclasses.replace(settings, language_model=NOT_EXPORTED)
+    save_settings(folder / DECODER, settings)
 
 
 def write_scripts(folder: Path, vocabulary: Vocabulary) -> None:

@@ -144,12 +144,16 @@ class Run:
         """Return the path of the decoder's settings, which may not exist."""
         return self.directory / "decoder.toml"
 
-    def decoder_settings(self) -> DecoderSettings:
-        """Return the settings that `asr tune-decoder` found, or greedy decoding."""
+    def decoder_settings(self, language_model: str = "") -> DecoderSettings:
+        """Return the settings that `asr tune-decoder` found, or greedy decoding.
+
+        Args:
+            language_model: used in place of the run's own; with it, decoding is greedy if nothing was tuned.
+        """
         if not self.decoder_path.exists():
             return DecoderSettings()
-        settings = load_settings(self.decoder_path)
-        if settings.language_model in ("", GENERAL):
+        settings = load_settings(self.decoder_path, language_model)
+        if language_model or settings.language_model in ("", GENERAL):
             return settings
         model = self.directory.resolve() / settings.language_model  # an absolute path stays as it is
         return dataclasses.replace(settings, language_model=str(model))

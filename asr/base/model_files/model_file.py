@@ -50,7 +50,8 @@ REQUIRED = (ABOUT, CONFIG, VOCABULARY)
 OPTIONAL = (CARD, UNITS_MODEL, DECODER)
 WEIGHTS = re.compile(r"checkpoints/epoch-\d{4,9}(-batch-\d{5,9})?\.npz")
 SECTIONS = {"features", "model"}  # of the configuration; others name paths and functions
-LANGUAGE_MODELS = ("", "general")  # of the decoder settings; another would be a path on the user's machine
+# of the decoder settings; another would be a path on the user's machine
+LANGUAGE_MODELS = ("", "general", "not exported")
 MAX_TEXT_BYTES = 4 << 20  # of a member other than the weights
 
 # RuntimeError: an encrypted or compressed zip file; SyntaxError and TokenError: the header of an array

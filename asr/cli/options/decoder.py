@@ -106,7 +106,7 @@ def decoder_choice(arguments: argparse.Namespace, run: Run | ExportedModel) -> D
     Raises:
         UserError: options contradict each other, or a file cannot be used.
     """
-    settings = _settings(arguments, run.decoder_settings())
+    settings = _settings(arguments, run.decoder_settings(str(arguments.language_model or "")))
     hot_words = _hot_words(arguments.hot_words, run.vocabulary()) if arguments.hot_words else None
     if settings.beam == 1 and arguments.language_model:
         raise UserError(

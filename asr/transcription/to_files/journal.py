@@ -162,7 +162,7 @@ def open_journal(out: Path, model: str, sources: Sequence[Path]) -> Iterator[Jou
     Raises:
         UserError: the journal cannot be written, or another process is writing it.
     """
-    path = out.with_name(out.name + SUFFIX)
+    path = journal_path(out)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         file = path.open("a+b")
@@ -192,6 +192,11 @@ def open_journal(out: Path, model: str, sources: Sequence[Path]) -> Iterator[Jou
     finally:
         with contextlib.suppress(OSError):  # a full disk, which was reported when writing
             file.close()
+
+
+def journal_path(out: Path) -> Path:
+    """Return the path of the journal beside a file of results."""
+    return out.with_name(out.name + SUFFIX)
 
 
 def model_digest(files: Sequence[Path], settings: str = "") -> str:

@@ -22,7 +22,7 @@ from asr.base.work import OnProgress, Work, ignore_progress
 from asr.transcription.file_recognizer import FileRecognizer, file_chunks
 from asr.transcription.files import refuse_bad_out, write_list
 from asr.transcription.formats import FileFormat, ListFormat, format_transcript
-from asr.transcription.to_files.journal import Journal, model_digest, open_journal
+from asr.transcription.to_files.journal import Journal, journal_path, model_digest, open_journal
 from asr.transcription.to_files.shards import Shard, ShardInfo
 from asr.transcription.transcript import Transcript
 
@@ -145,7 +145,8 @@ def transcribe_to_files(
         shard: the job of an array that this is: only its recordings are transcribed.
 
     Raises:
-        UserError: a file cannot be written, or another process transcribes to the same place.
+        UserError: a file cannot be written, one of several exists already, and is not of the interrupted call,
+            or another process transcribes to the same place.
     """
     doubtful = DoubtfulTranscripts()
 
@@ -157,12 +158,24 @@ def transcribe_to_files(
             with whole_file(outs[source], "transcript") as file:
                 file.write(format_transcript(result, format_name).encode())
 
-    sources, kept = list(outs), out if list(outs.values()) == [out] else out / "transcripts"
+    is_only_file = list(outs.values()) == [out]
+    sources, kept = list(outs), out if is_only_file else out / "transcripts"
     if shard:
         sources, kept = shard.of(sources), shard.path(kept)
+    if not (is_only_file or journal_path(kept).exists()):
+        _refuse_existing([outs[source] for source in sources])
     with resumable_transcripts(recognizer, sources, kept, on_progress, write) as journal:
         doubtful.log()
         return journal.num_failed
+
+
+def _refuse_existing(paths: Iterable[Path]) -> None:
+    """Raise a UserError where a file exists: subtitles next to a recording may be its only labels."""
+    if found := [str(path) for path in paths if path.exists()]:
+        raise UserError(
+            f"{listed(found, MAX_LISTED)}: {'exist' if len(found) > 1 else 'exists'} already, and would be "
+            "replaced; choose another folder for `out`, or remove what you do not need"
+        )
 
 
 def log_problem(source: Path, result: Transcript | UserError) -> None:

@@ -24,7 +24,7 @@ from asr.base.system.files import read_lines, sha256_of, whole_file
 from asr.base.text.wording import counted, listed
 from asr.transcription.file_recognizer import file_chunks
 from asr.transcription.formats import CSV_COLUMNS, ListFormat
-from asr.transcription.to_files.journal import SUFFIX
+from asr.transcription.to_files.journal import SUFFIX, journal_path
 
 INFO = ".shard"  # appended to the name of a shard
 MIN_CHUNKS = 8  # of a shard, or some would get twice as much as others
@@ -156,7 +156,7 @@ def merge_shards(out: Path) -> int:
 
 
 def _refuse_missing(out: Path, paths: Sequence[Path]) -> None:
-    unfinished = [path.name for path in paths if path.with_name(path.name + SUFFIX).exists()]
+    unfinished = [path.name for path in paths if journal_path(path).exists()]
     missing = [path.name for path in paths if not path.exists() or path.name in unfinished]
     if missing:
         raise UserError(

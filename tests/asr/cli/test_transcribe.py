@@ -243,6 +243,15 @@ def test_interrupted_subtitles_resume_and_those_done_are_there(
     assert files_below(out) == subtitles
 
 
+def test_files_of_ones_own_are_not_replaced(loaded, trained_run, folder, tmp_path, capsys):
+    own, out = tmp_path / "own" / "01.srt", tmp_path / "own"
+    out.mkdir()
+    own.write_text("corrected by hand")
+    assert transcribe(trained_run, folder, out, "--format", "srt") == 2
+    assert f"{own}: exists already" in capsys.readouterr().err
+    assert files_below(out) == {"01.srt": "corrected by hand"}
+
+
 def test_shards_of_subtitles_share_a_folder(loaded, trained_run, folder, subtitles, tmp_path, small_chunks):
     out = tmp_path / "subtitles"
     for number in (1, 2):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from asr.export.folder import write_readme, write_scripts
+from asr.export.folder import write_decoder, write_readme, write_scripts
 from asr.export.format import Settings, TrainedModel, Written
 from asr.export.runtimes.onnx.quantize import save_model
 from asr.export.runtimes.onnx.runtime import FILE
@@ -17,5 +17,6 @@ def write_bundle(trained: TrainedModel, folder: Path, settings: Settings) -> Wri
     model = onnx_model(trained.recognizer.model, len(vocabulary), trained.metadata)
     save_model(model, folder / FILE, settings)
     write_scripts(folder, vocabulary)
+    write_decoder(folder, trained.run)
     write_readme(folder, "onnx.md")
     return Written([FILE], {})

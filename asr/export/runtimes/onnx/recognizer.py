@@ -13,13 +13,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from asr.base.decoder_settings import DecoderSettings
+from asr.base.decoder_settings import DecoderSettings, load_settings
 from asr.base.errors import UserError
 from asr.base.system.files import read_lines
 from asr.base.text.pieces import UNITS_MODEL, Pieces
 from asr.base.vocabulary import BLANK, Vocabulary
 from asr.base.work import OnProgress, ignore_progress
-from asr.export.folder import TOKENS
+from asr.export.folder import DECODER, TOKENS
 from asr.export.format import ABOUT_FILE
 from asr.transcription.decoder_choice import DecoderChoice
 from asr.transcription.recognizer import Recognizer
@@ -76,9 +76,10 @@ class ExportedModel:
         model = self.directory / UNITS_MODEL
         return Vocabulary(tokens[1:], Pieces.load(model) if model.exists() else None)
 
-    def decoder_settings(self) -> DecoderSettings:
-        """Return greedy decoding, since the settings of the run are not exported."""
-        return DecoderSettings()
+    def decoder_settings(self, language_model: str = "") -> DecoderSettings:
+        """Return the settings of the run, or greedy decoding; see `asr.runs.run.Run.decoder_settings`."""
+        path = self.directory / DECODER
+        return load_settings(path, language_model) if path.exists() else DecoderSettings()
 
     def recognizer(self, choice: DecoderChoice, on_progress: OnProgress = ignore_progress) -> Recognizer:
         """Load the model with a decoder of your choice.

@@ -10,11 +10,11 @@ from typing import Any
 import numpy as np
 
 from asr.base.config import toml_lines
-from asr.base.decoder_settings import GENERAL, save_settings
 from asr.base.errors import UserError
-from asr.base.model_files.model_file import ABOUT, CARD, CONFIG, DECODER, VERSION, VOCABULARY, digest_of, pack
+from asr.base.model_files.model_file import ABOUT, CARD, CONFIG, VERSION, VOCABULARY, digest_of, pack
 from asr.base.system.files import whole_file
 from asr.evaluation.scores import decoder_name, read_json, scores_of
+from asr.export.folder import write_decoder
 from asr.export.format import Settings, TrainedModel, Written
 from asr.export.runtimes.polyphone.card import card_of
 from asr.runs.checkpoint import read_checkpoint, write_weights
@@ -40,7 +40,7 @@ def write_bundle(trained: TrainedModel, folder: Path, settings: Settings) -> Wri
     config = run.config()  # the other sections name files of this machine
     lines = ["[features]", *toml_lines(config.features), "", "[model]", *toml_lines(config.model)]
     (folder / CONFIG).write_text("\n".join(lines) + "\n", encoding="utf-8")
-    _write_decoder(run, folder)
+    write_decoder(folder, run)
     (folder / CARD).write_text(card.text, encoding="utf-8")
     cpu_runner(Run(folder), vocabulary)  # makes the graph that is compared with the trained model
     about = {
@@ -72,19 +72,6 @@ def _narrowed(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
     """Return weights as float16; those beyond its range, such as a variance, stay."""
     narrow = array.astype(np.float16)
     return narrow if np.isfinite(narrow).all() and array.ndim > 1 else array
-
-
-def _write_decoder(run: Run, folder: Path) -> None:
-    settings = run.decoder_settings()
-    if settings.language_model not in ("", GENERAL):
-        logger.warning(
-            "%s: its language model, %s, is not exported; the model file decodes greedily unless a command "
-            "names a language model",
-            run.decoder_path,
-            settings.language_model,
-        )
-    elif run.decoder_path.exists():
-        save_settings(folder / DECODER, settings)
 
 
 def _stated(run: Run, key: str) -> list[Any]:

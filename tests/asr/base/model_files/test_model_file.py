@@ -12,7 +12,13 @@ import numpy as np
 import pytest
 from helpers.model_files import CHECKPOINT, members_of, weights_of, write_members
 
-from asr.base.decoder_settings import DecoderSettings, load_settings, save_settings
+from asr.base.decoder_settings import (
+    GENERAL,
+    NOT_EXPORTED,
+    DecoderSettings,
+    load_settings,
+    save_settings,
+)
 from asr.base.errors import UserError
 from asr.base.model_files.model_file import MAX_TEXT_BYTES, about_of, pack, unpacked
 from asr.base.system.cache import cache_folder
@@ -188,12 +194,12 @@ def test_decoder_settings_that_name_files_are_refused(line, what, tmp_path):
     refused(write_members(tmp_path / "a.polyphone", members), what)
 
 
-@pytest.mark.parametrize("language_model", ["", "general"])
+@pytest.mark.parametrize("language_model", ["", GENERAL, NOT_EXPORTED])
 def test_decoder_settings_that_export_writes_are_accepted(language_model, tmp_path):
     save_settings(tmp_path / "decoder.toml", DecoderSettings(beam=8, language_model=language_model))
     members = {**members_of(), "decoder.toml": (tmp_path / "decoder.toml").read_bytes()}
     folder = unpacked(write_members(tmp_path / "a.polyphone", members))
-    assert load_settings(folder / "decoder.toml").beam == 8
+    assert load_settings(folder / "decoder.toml", "lm") == DecoderSettings(beam=8, language_model="lm")
 
 
 @pytest.mark.parametrize("missing", ["model.json", "config.toml", "vocabulary.txt", CHECKPOINT])

@@ -15,11 +15,14 @@ from helpers.transcripts import streamed, tokens_of
 
 from asr.audio.recording import read_audio, write_wav
 from asr.base.config import load_config
-from asr.base.decoder_settings import DecoderSettings
+from asr.base.decoder_settings import DecoderSettings, save_settings
 from asr.base.errors import UserError
 from asr.base.vocabulary import Vocabulary
+from asr.cli.main import make_parser
+from asr.cli.options.decoder import decoder_choice
 from asr.export import export
 from asr.export.runtimes.onnx.recognizer import ExportedModel
+from asr.runs.run import Run
 from asr.transcription.decoder_choice import DecoderChoice
 
 SPEECH = "features.normalize_over=speech"
@@ -113,3 +116,14 @@ def test_description_without_a_figure_is_named(exported, tmp_path, key, value):
     (folder / "model.json").write_text(json.dumps(about), encoding="utf-8")
     with pytest.raises(UserError, match=re.escape(str(folder / "model.json"))):
         ExportedModel.open(folder).recognizer(DecoderChoice(DecoderSettings(), write_hanzi=False))
+
+
+def test_folder_decodes_with_the_settings_that_were_tuned_for_its_run(bounded_run, tmp_path):
+    run = Run(tmp_path / "run")
+    shutil.copytree(bounded_run, run.directory)
+    save_settings(run.decoder_path, DecoderSettings(beam=5, token_bonus=0.7, language_model="/tmp/lm"))
+    model = ExportedModel.open(export(run.directory, tmp_path / "out", clips=1).folder)
+    assert model.decoder_settings() == DecoderSettings()  # its language model is elsewhere
+    for given in (["--lm", "lm"], ["--lm", "lm", "--beam", "3"], ["--lm", "lm", "--decoder", "token_bonus=0"]):
+        arguments = make_parser().parse_args(["serve", "x", *given])
+        assert decoder_choice(arguments, model).settings == decoder_choice(arguments, run).settings

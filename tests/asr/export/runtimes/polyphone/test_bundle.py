@@ -25,7 +25,8 @@ from asr.cli.main import main, make_parser
 from asr.evaluation.record_files import report_path
 from asr.export import Card, export
 from asr.export.exporting import format_of
-from asr.export.runtimes.polyphone.bundle import _corpora, _error_rates, _write_decoder
+from asr.export.folder import write_decoder
+from asr.export.runtimes.polyphone.bundle import _corpora, _error_rates
 from asr.runs.checkpoint import read_checkpoint
 from asr.runs.run import Run
 
@@ -124,13 +125,17 @@ def test_float16_is_half_the_size_and_its_cost_is_measured(separable_run, small,
         assert "cost of float16" in archive.read("card.md").decode()
 
 
-def test_decoder_settings_travel_unless_they_name_a_file(for_tuning, separable_run, tmp_path, caplog):
+def test_decoder_settings_travel_without_their_language_model(for_tuning, tmp_path, caplog):
     assert Run.open(for_tuning).decoder_settings().beam == 7
-    run = Run(tmp_path / "run")
-    save_settings(run.decoder_path, DecoderSettings(beam=7, language_model="/tmp/lm"))
-    _write_decoder(run, tmp_path)
-    assert not (tmp_path / "decoder.toml").exists()
+    run, copy, second = (Run(tmp_path / name) for name in ("run", "copy", "second"))
+    save_settings(run.decoder_path, DecoderSettings(beam=7, lm_weight=0.9, language_model="/tmp/lm"))
+    write_decoder(copy.directory, run)
     assert "/tmp/lm, is not exported" in caplog.text
+    write_decoder(second.directory, copy)
+    for one in (copy, second):
+        assert "/tmp" not in one.decoder_path.read_text(encoding="utf-8")
+        assert one.decoder_settings() == DecoderSettings()
+        assert one.decoder_settings("lm") == DecoderSettings(beam=7, lm_weight=0.9, language_model="lm")
 
 
 def test_model_file_is_evaluated_as_the_run_with_reports_in_the_working_directory(
