@@ -150,7 +150,8 @@ def _ended(begun: RunState, state: State, reason: str = "") -> RunState:
 
 def _one_line(error: BaseException) -> str:
     if isinstance(error, UserError):
-        return " ".join(str(error).split())
+        stated = error.__cause__ if isinstance(error.__cause__, UserError) else error
+        return " ".join(str(stated).split())
     text = " ".join(str(error).split("\n")[0].split())
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
 

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from asr.base.config import Config
+from asr.base.config import Config, DataConfig
 from asr.base.errors import UserError
 from asr.base.system.storage.address import path_of, refuse_address
 from asr.base.text.mixed import has_no_pieces, is_toned
 from asr.base.text.pieces import UNITS_MODEL, Pieces
 from asr.base.text.pinyin import mandarin_syllables
-from asr.base.text.units import unit_of
+from asr.base.text.units import TEXT_UNITS, unit_of
 from asr.base.text.wording import counted
 from asr.base.types import Utterance
 from asr.base.vocabulary import Vocabulary
@@ -92,12 +92,28 @@ def make_vocabulary(config: Config) -> Vocabulary:
         manifest = path_of(config.data.train)
         columns = training_utterances(config, logging.DEBUG).columns  # `training_data` warns
         own = Vocabulary(sorted(columns.tokens_in_use()))
+        _refuse_other_units(config.data, own)
         if is_labelled_in_pieces(manifest, own):
             return pieces_beside(manifest, own, config)
         return with_parent_tokens(own, config)
     if config.data.vocabulary == "mandarin":
         return Vocabulary(mandarin_syllables())
     return Vocabulary.load(path_of(config.data.vocabulary))
+
+
+def _refuse_other_units(data: DataConfig, own: Vocabulary) -> None:
+    """Raise a UserError where `data.units` are not those of a training manifest of the user's own.
+
+    Characters and words are not told apart: a word may be a character.
+    """
+    if data.units not in TEXT_UNITS or not own.tokens[1:]:
+        return
+    of_letters = ("characters", "words")
+    if data.units != own.unit and not (data.units in of_letters and own.unit in of_letters):
+        raise UserError(
+            f"data.units={data.units}: the labels of {data.train} are {own.unit}; leave data.units out, or "
+            f"prepare the recordings with `--units {data.units}`"
+        )
 
 
 def is_labelled_in_pieces(manifest: Path, own: Vocabulary) -> bool:

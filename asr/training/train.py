@@ -377,7 +377,7 @@ def _resume_hint_of_errors(run: Run, command: str) -> Iterator[None]:
     try:
         yield
     except UserError as error:
-        raise UserError(f"{error}\n{_resume_hint(run, command)}") from None
+        raise UserError(f"{error}\n{_resume_hint(run, command)}") from error  # the state has the cause alone
 
 
 def _resume_hint(run: Run, command: str) -> str:

@@ -121,12 +121,14 @@ def _is_whole(manifest: Path) -> bool:
 def labels_beside(manifest: Path) -> LabelsDescription | None:
     """Return how the syllables of a manifest were made from text; None if that is not known.
 
+    It is not known where `asr prepare` was interrupted: manifests may be those from before.
+
     Args:
         manifest: made by `asr prepare`, or by anything else.
     """
     try:
         found = json.loads((manifest.parent / PREPARED).read_text(encoding="utf-8"))
-        return _labels_of(found) if _names_of(manifest, found) else None
+        return _labels_of(found) if found["finished"] and _names_of(manifest, found) else None
     except (OSError, ValueError, AttributeError, KeyError, TypeError):
         return None
 

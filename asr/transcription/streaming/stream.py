@@ -165,7 +165,8 @@ class Stream:
         return self.duration_s - (self._last_token_frame + 1) * self._frame_s >= PAUSE_S
 
     def _end_segment(self) -> list[Segment]:
-        start_s, end_s = self._first_frame * self._frame_s, self._num_frames * self._frame_s
+        start_s = self._first_frame * self._frame_s
+        end_s = min(self._num_frames * self._frame_s, self.duration_s)  # the last frame may reach beyond it
         hypotheses = self._search.finish(self._state)
         self._state = self._search.start()
         self._first_frame, self._last_token_frame = self._num_frames, None

@@ -6,7 +6,7 @@
 Columns are recognized by their usual names, English or Chinese, in any order and case; others are ignored.
 Each row is one line. Fields may be quoted as spreadsheets do; in tab-separated tables an unpaired quotation
 mark is a character. Times are seconds, milliseconds where the column's name ends in (ms) or _ms, or
-00:01:02.5. Rows that give different texts to one whole file are left out.
+00:01:02.5. Rows that give different texts to one whole file are left out, and so are repeated ones.
 Audio paths are relative to the table's folder, else to one above it, else to the current folder.
 """
 
@@ -109,6 +109,7 @@ EXPECTED = (
 )
 EXPECTED_TEXT = "a header with a column for text (text, sentence, transcript, 文本, 内容, 句子, ...)"
 SEVERAL_TEXTS = "several texts of one recording"
+REPEATED = "repeated row"
 FOR_SEVERAL = "add columns start and end with the times of each text, or keep one row"
 WITHOUT_COLUMNS = "table without the expected columns"
 PLAIN_NAME = re.compile(r"\w[\w.-]*")
@@ -298,20 +299,28 @@ def _read_table(path: Path, split: str) -> list[Listing]:
 
 
 def _without_disputed(reading: CorpusReading) -> CorpusReading:
-    """Leave out rows that give different texts to one whole file: times are missing or unknown."""
+    """Leave out rows that give different texts to one whole file (times are missing), and repeated rows."""
     texts: dict[str, set[tuple[str, ...]]] = {}
+    seen: set[tuple[object, ...]] = set()
     for recordings in reading.splits.values():
         for one in recordings:
             if _is_whole_file(one):
                 texts.setdefault(one.audio_path, set()).add((one.text, *one.tokens))
 
-    def kept(one: Recording) -> Recording | LeftOut:
-        if not _is_whole_file(one) or len(texts[one.audio_path]) == 1:
-            return one
+    def kept(one: Recording, split: str) -> Recording | LeftOut:
         text = one.text or " ".join(one.tokens)
-        return LeftOut(one.audio_path, SEVERAL_TEXTS, f"{text}: {FOR_SEVERAL}")
+        if _is_whole_file(one) and len(texts[one.audio_path]) > 1:
+            return LeftOut(one.audio_path, SEVERAL_TEXTS, f"{text}: {FOR_SEVERAL}")
+        row = (split, one.audio_path, one.begin_s, one.end_s, one.text, *one.tokens)
+        if row in seen:
+            return LeftOut(one.audio_path, REPEATED, text)
+        seen.add(row)
+        return one
 
-    parts = {split: partition(map(kept, recordings)) for split, recordings in reading.splits.items()}
+    parts = {
+        split: partition(kept(one, split) for one in recordings)
+        for split, recordings in reading.splits.items()
+    }
     left_out = [*reading.left_out, *(out for part in parts.values() for out in part.left_out)]
     splits = {split: part.kept for split, part in parts.items()}
     return dataclasses.replace(reading, splits=splits, left_out=left_out)

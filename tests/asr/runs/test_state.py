@@ -102,6 +102,12 @@ def test_the_error_that_ends_a_run_is_recorded_and_raised(tmp_path, error, state
     assert (said.state, said.reason, said.command) == (state, reason, COMMAND)
 
 
+def test_the_cause_of_an_error_is_recorded_without_the_command_that_follows_it(tmp_path):
+    with pytest.raises(UserError), track_state(tmp_path, COMMAND):
+        raise UserError("disk full\nresume with") from UserError("disk full")
+    assert read_state(tmp_path).reason == "disk full"
+
+
 def test_a_new_session_replaces_the_state_of_a_failed_one(tmp_path):
     with pytest.raises(ValueError, match="first"), track_state(tmp_path, COMMAND):
         raise ValueError("first")

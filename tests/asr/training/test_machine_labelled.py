@@ -66,6 +66,12 @@ def test_tokens_of_both_are_in_the_vocabulary(clip_config, sets, clips):
     assert set(vocabulary.tokens[1:]) == {t for clip in [*clips[:2], *clips[4:]] for t in clip.tokens}
 
 
+def test_units_that_the_labels_do_not_have_are_refused(clip_config):
+    assert make_vocabulary(load_config(clip_config, ["data.units=syllables"])).unit == "syllables"
+    with pytest.raises(UserError, match=r"data\.units=characters: the labels of .* are syllables"):
+        make_vocabulary(load_config(clip_config, ["data.units=characters"]))
+
+
 def test_labels_of_another_unit_are_refused(clip_config, sets, clips, tmp_path):
     by_characters = [dataclasses.replace(clip, tokens=tuple(clip.text)) for clip in clips[4:]]
     write_manifest(tmp_path / "labelled.jsonl", by_characters)

@@ -108,6 +108,13 @@ def test_broken_table_is_reported_with_its_line_before_anything_is_written(sourc
     assert not (tmp_path / "out").exists()
 
 
+def test_labels_of_an_interrupted_preparation_are_not_known(source, tmp_path):
+    made = prepare_corpus("folder", str(source), tmp_path / "out")
+    assert labels_beside(made.manifests["train"]) is not None
+    rewrite(tmp_path / "out", finished=False)
+    assert labels_beside(made.manifests["train"]) is None
+
+
 @pytest.mark.parametrize("content", ["", "[]", '{"manifests": 1}', '{"manifests": {"a": "m.jsonl"}}'])
 def test_labels_beside_a_manifest_of_unknown_origin_are_not_known(content, tmp_path):
     (tmp_path / "prepared.json").write_text(content, encoding="utf-8")

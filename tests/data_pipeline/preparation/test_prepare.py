@@ -43,7 +43,7 @@ def prepared(folder, out):
         f"{wav.name},{wav.with_suffix('.txt').read_text(encoding='utf-8')},s"
         for wav in sorted(folder.glob("*.wav"))
     ]
-    rows += ["gone.wav,你好,s", "c0.wav,今天天气很好,s"]  # `asr doctor` reports the duplicate line
+    rows += ["gone.wav,你好,s", "c0.wav,今天天气很好,s"]
     (folder / "list.csv").write_text("\n".join(rows), encoding="utf-8")
     return main(["prepare", "table", str(folder / "list.csv"), str(out)])
 
@@ -55,13 +55,14 @@ def test_prepare_writes_manifests_and_reports_everything_left_out(folder, tmp_pa
     assert {u.text for u in kept} == {"今天天气很好", "他得去", "长大", "绿色", "再见", "谢谢"}
     assert next(u for u in kept if u.text == "他得去").tokens == ("ta1", "dei3", "qu4")
     assert all(u.duration_s == 1.0 for u in kept)
-    assert "left out: 3 of 10" in output
+    assert "left out: 4 of 10" in output
     rows = [line.split("\t") for line in (tmp_path / "out" / "left_out.tsv").read_text("utf-8").splitlines()]
     reasons = {Path(what).name: reason for reason, what, *_ in rows}
     assert reasons["gone.wav"] == "no such audio file"
+    assert reasons["c0.wav"] == "repeated row"
     assert reasons["c1.wav"] == "unreadable audio"
     assert "found Latin letters" in reasons["c6.wav"]
-    assert len(rows) == 3
+    assert len(rows) == 4
     for reason in {row[0] for row in rows}:
         assert reason in output
 

@@ -67,6 +67,7 @@ def assert_same(recognizer, waveform, num_samples):
     assert "".join(segment.text for segment in segments) == whole.text
     for before, after in itertools.pairwise(segments):
         assert before.start_s < before.end_s <= after.start_s
+    assert segments[-1].end_s <= round(len(waveform) / SECOND, 3)
     return whole
 
 
