@@ -202,7 +202,7 @@ def test_every_optimizer_trains_and_does_not_decay_biases_and_gains(optimizer):
     engine = make_engine("", ["/CPU:0"])
     ends = {}
     for decay in (0.0, 0.9):
-        model, _, step = make(dataclasses.replace(config, weight_decay=decay), engine)
+        model, _, step = make(dataclasses.replace(config, weight_decay=decay), engine, compiled=False)
         x, y = next(batches(1))
         first, *_ = step(tf.constant(6), x, y)
         ends[decay] = {variable.path.split("/")[-1]: np.asarray(variable) for variable in model.weights}
@@ -306,7 +306,7 @@ def test_default_optimizer_equals_plain_adamw_bit_for_bit():
     config = dataclasses.replace(CONFIG, weight_decay=0.1)
     model, _ = trained(config, compiled=False)
     engine = make_engine("", ["/CPU:0"])
-    other, *_ = make(config, engine)
+    other, *_ = make(config, engine, compiled=False)
     adamw = keras.optimizers.AdamW(make_learning_rate(config, 100), weight_decay=0.1, beta_2=0.98)
     adamw.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
     adamw.build(other.trainable_variables)
@@ -353,14 +353,15 @@ def test_any_number_of_steps_with_infinite_gradients_is_skipped(name, devices, p
 @pytest.mark.parametrize(("name", "devices"), [("single", 1), ("parallel-model", 2)])
 def test_scaled_loss_gives_the_same_weights(name, devices):
     engine = make_engine(name, available_devices()[:devices])
-    plain, _ = trained(CONFIG, engine)
-    scaled, _ = trained(dataclasses.replace(CONFIG, precision="float16"), engine)
+    plain, _ = trained(CONFIG, engine, compiled=False)
+    scaled, _ = trained(dataclasses.replace(CONFIG, precision="float16"), engine, compiled=False)
     for one, two in zip(plain.weights, scaled.weights, strict=True):
         np.testing.assert_allclose(np.asarray(one), np.asarray(two), rtol=1e-5, atol=1e-6)
 
 
 def test_loss_scale_doubles_after_two_thousand_finite_steps():
-    _, optimizer, step = make(dataclasses.replace(CONFIG, precision="float16"), make_engine("", ["/CPU:0"]))
+    config, engine = dataclasses.replace(CONFIG, precision="float16"), make_engine("", ["/CPU:0"])
+    _, optimizer, step = make(config, engine, compiled=False)
     counter = next(v for v in optimizer.variables if v.name == "step_counter")
     counter.assign(1999)
     step(tf.constant(6), *next(batches(1)))
@@ -373,7 +374,7 @@ def test_gradients_too_small_for_float16_survive_if_the_loss_is_scaled(precision
         precision=precision, optimizer="sgd", learning_rate=1e4, warmup_share=0.0, weight_decay=0.0
     )
     engine = make_engine("", ["/CPU:0"])
-    model, _, step = make(config, engine, dtype="mixed_float16", loss_factor=1e-7)
+    model, _, step = make(config, engine, dtype="mixed_float16", loss_factor=1e-7, compiled=False)
     before = np.asarray(model.weights[0])
     step(tf.constant(6), *next(batches(1)))
     assert np.any(np.asarray(model.weights[0]) != before) == survives
