@@ -96,6 +96,7 @@ def separable_config(clips: list[Utterance], tmp_path_factory: pytest.TempPathFa
         epochs = 2
         batch_s = 6.0
         cpu_towers = 1
+        tensorboard_utterances = 0
         runs_dir = "{folder}/runs"
         """,
         encoding="utf-8",
@@ -133,14 +134,15 @@ def trained_run(clip_config: Path, tmp_path_factory: pytest.TempPathFactory) -> 
     One of the processes of `pytest -n` trains it; the others copy it, with their own paths in its files.
     """
     run = clip_config.parent / "runs" / "clips"
+    command = ["train", str(clip_config), "--set", "train.tensorboard_utterances=1"]
     own = tmp_path_factory.getbasetemp()
     if "PYTEST_XDIST_WORKER" not in os.environ:
-        assert main(["train", str(clip_config)]) == 0
+        assert main(command) == 0
         return run
     shared = own.parent / "trained_run"
     with FileLock(own.parent / "trained_run.lock"):
         if not shared.exists():
-            assert main(["train", str(clip_config)]) == 0
+            assert main(command) == 0
             shutil.copytree(run, shared)
             return run
     shutil.copytree(shared, run)

@@ -16,12 +16,12 @@ class ArchiveServer(http.server.ThreadingHTTPServer):
 
     Args:
         files: by path.
-        cut: whether the first answer for each file ends in the middle of it.
+        cut: a part of paths for whose files the first answer ends in the middle; none if it is empty.
     """
 
     daemon_threads = True
 
-    def __init__(self, files: Mapping[str, bytes], *, cut: bool = False) -> None:
+    def __init__(self, files: Mapping[str, bytes], *, cut: str = "") -> None:
         super().__init__(("127.0.0.1", 0), _Handler)
         self.files, self.cut = files, cut
         self.asked: list[tuple[str, int]] = []  # path and first byte of each request
@@ -51,7 +51,8 @@ class _Handler(http.server.BaseHTTPRequestHandler):
         self.send_header("ETag", f'"{len(content)}"')
         self.send_header("Content-Length", str(len(content) - begin))
         self.end_headers()
-        end = len(content) // 2 if self.server.cut and is_first else len(content)
+        is_cut = is_first and self.server.cut and self.server.cut in path
+        end = len(content) // 2 if is_cut else len(content)
         self.wfile.write(content[begin:end])
 
     @override
@@ -60,7 +61,7 @@ class _Handler(http.server.BaseHTTPRequestHandler):
 
 
 @contextlib.contextmanager
-def archive_server(files: Mapping[str, bytes], *, cut: bool = False) -> Iterator[ArchiveServer]:
+def archive_server(files: Mapping[str, bytes], *, cut: str = "") -> Iterator[ArchiveServer]:
     """Serve files until the block ends; see `ArchiveServer`."""
     with ArchiveServer(files, cut=cut) as server:
         threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()

@@ -75,7 +75,8 @@ def test_run_directory_contains_readable_files(trained_run):
     assert names == {"epoch-0001.npz", "epoch-0002.npz"}
     metrics = [json.loads(line) for line in (trained_run / "metrics.jsonl").read_text().splitlines()]
     assert [line["epoch"] for line in metrics] == [1, 2]
-    assert list((trained_run / "tensorboard").rglob("events*"))
+    events = b"".join(path.read_bytes() for path in (trained_run / "tensorboard").rglob("events*"))
+    assert b"utterance 1/alignment" in events
 
 
 def test_existing_run_is_refused_and_resumed_on_request(trained_run, clip_config, capsys):

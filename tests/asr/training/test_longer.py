@@ -25,29 +25,32 @@ def same(ours, theirs):
     return ours.keys() == theirs.keys() and all((ours[name] == theirs[name]).all() for name in ours)
 
 
-def test_a_finished_run_is_trained_for_more_epochs_and_keeps_their_number(finished, capsys):
-    second = arrays_of(finished, 2)
-    rate = finished.metrics()[-1].learning_rate
-    assert (
-        main(["train", str(finished.directory), "--resume", "--set", "train.epochs=4", "train.keep_last=4"])
-        == 0
-    )
-    metrics = finished.metrics()
+@pytest.fixture(scope="module")
+def longer(trained_run, tmp_path_factory):
+    """Return a copy of the finished run that the command has trained for two more epochs."""
+    run = shutil.copytree(trained_run, tmp_path_factory.mktemp("longer") / "run")
+    settings = ["train.epochs=4", "train.keep_last=4"]
+    assert main(["train", str(run), "--resume", "--set", *settings]) == 0
+    return Run(run)
+
+
+def test_a_finished_run_is_trained_for_more_epochs_and_keeps_their_number(longer, finished):
+    metrics = longer.metrics()
     assert [m.epoch for m in metrics] == [1, 2, 3, 4]
-    assert same(arrays_of(finished, 2), second)
-    assert not same(arrays_of(finished, 4), second)
-    assert metrics[2].learning_rate > rate  # the schedule of four epochs is at its middle
-    assert finished.config().train.epochs == 4
-    assert "syllable error rate" in capsys.readouterr().out
+    assert same(arrays_of(longer, 2), arrays_of(finished, 2))
+    assert not same(arrays_of(longer, 4), arrays_of(finished, 2))
+    # the schedule of four epochs is at its middle
+    assert metrics[2].learning_rate > finished.metrics()[-1].learning_rate
+    assert longer.config().train.epochs == 4
+    assert longer.report_path.read_bytes() != finished.report_path.read_bytes()
 
 
-def test_a_longer_run_that_is_killed_and_resumed_equals_one_that_is_not(finished, tmp_path):
-    resume(finished.directory, ["train.epochs=4", "train.keep_last=4"])
-    killed = Run(shutil.copytree(finished.directory, tmp_path / "killed"))
+def test_a_longer_run_that_is_killed_and_resumed_equals_one_that_is_not(longer, tmp_path):
+    killed = Run(shutil.copytree(longer.directory, tmp_path / "killed"))
     killed.epoch_checkpoint(4).unlink()
     killed.write_metrics(killed.metrics()[:3])
     resume(killed.directory)
-    assert same(arrays_of(killed, 4), arrays_of(finished, 4))
+    assert same(arrays_of(killed, 4), arrays_of(longer, 4))
 
 
 @pytest.mark.parametrize(
@@ -66,6 +69,7 @@ def test_without_a_test_set_everything_works_on_dev_and_says_so(clip_config, tmp
     arguments = ["data.test=", "train.epochs=1", f"train.runs_dir={tmp_path}"]
     assert main(["train", str(clip_config), "--name", "untested", "--set", *arguments]) == 0
     said = " ".join(capsys.readouterr().out.split())
+    assert "syllable error rate" in said
     assert "Nothing was tested: data.test is empty." in said
     assert "dev.jsonl" in said
     run = Run(tmp_path / "untested")

@@ -127,7 +127,7 @@ print(memory("VmHWM") - before, sum(map(len, many[1])))
 
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs the memory of Linux' /proc")
 def test_memory_of_a_plan_is_bounded_for_each_utterance(tmp_path):
-    number = 300_000
+    number = 150_000
     syllables = [f"{initial}a{tone}" for initial in "bpmfdtnlgkh" for tone in range(1, 6)]
     with (tmp_path / "many.jsonl").open("w", encoding="utf-8") as file:
         for index in range(number):

@@ -29,13 +29,13 @@ PLATEAU = dataclasses.replace(CONFIG, schedule="plateau")
 OPTIMIZERS = ["adamw", "adam", "sgd", "lion", "adafactor"]
 # what scales the loss is the same for all optimisers, so that two suffice for float16
 PRECISIONS = [*((name, "float32") for name in OPTIMIZERS), ("adamw", "float16"), ("adafactor", "float16")]
-SIGNATURE = [tf.TensorSpec((None, 6), tf.float32), tf.TensorSpec((None, 2), tf.float32)]
+SIGNATURE = [tf.TensorSpec((None, 6), tf.float32), tf.TensorSpec((None, 6), tf.float32)]
 
 
 def batches(num_steps):
     rng = np.random.default_rng(1)
     for _ in range(num_steps):
-        yield rng.normal(size=(6, 6)).astype("f"), rng.normal(size=(6, 2)).astype("f")
+        yield rng.normal(size=(6, 6)).astype("f"), rng.normal(size=(6, 6)).astype("f")
 
 
 def loss_of(model, x, y):
@@ -46,8 +46,9 @@ def loss_of(model, x, y):
 def make(config, engine, dtype="float32", loss_factor=None, compiled=True, on_one_device=True):
     with engine.scope():
         keras.utils.set_random_seed(1)
-        layers = [keras.layers.Dense(5, "tanh", dtype=dtype), keras.layers.LayerNormalization(dtype=dtype)]
-        model = keras.Sequential([keras.Input((6,)), *layers, keras.layers.Dense(2)])
+        # six weights of two shapes, each of which XLA compiles
+        layers = [keras.layers.Dense(6, "tanh", dtype=dtype), keras.layers.LayerNormalization(dtype=dtype)]
+        model = keras.Sequential([keras.Input((6,)), *layers, keras.layers.Dense(6)])
         on_one_device &= engine.has_weights_on_one_device
         optimizer = make_optimizer(config, 100, on_one_device, compiled and on_one_device)
         optimizer.build(model.trainable_variables)
@@ -97,7 +98,7 @@ def test_traced_step_computes_the_learning_rate_once(schedule, monkeypatch):
     assert len(graphs) == len({id(graph) for graph in graphs})
 
 
-@pytest.mark.parametrize("num_steps", [1, 7, 480])
+@pytest.mark.parametrize("num_steps", [1, 7, 60])
 def test_cosine_schedule_equals_that_of_existing_runs(num_steps):
     warmup = max(1, round(0.1 * num_steps))
     before = keras.optimizers.schedules.CosineDecay(
@@ -202,7 +203,7 @@ def test_every_optimizer_trains_and_does_not_decay_biases_and_gains(optimizer):
     engine = make_engine("", ["/CPU:0"])
     ends = {}
     for decay in (0.0, 0.9):
-        model, _, step = make(dataclasses.replace(config, weight_decay=decay), engine)
+        model, _, step = make(dataclasses.replace(config, weight_decay=decay), engine, compiled=False)
         x, y = next(batches(1))
         first, *_ = step(tf.constant(6), x, y)
         ends[decay] = {variable.path.split("/")[-1]: np.asarray(variable) for variable in model.weights}
@@ -270,14 +271,14 @@ def shared_updates_of(graph):
 @pytest.mark.parametrize(
     ("name", "devices", "compiled", "updates"),
     [
-        ("single", 1, True, [True] * 4),
-        ("single", 1, False, [False] * 4),
-        ("parallel-model", 2, True, [True] * 4),
+        ("single", 1, True, [True] * 2),
+        ("single", 1, False, [False] * 2),
+        ("parallel-model", 2, True, [True] * 2),
         ("mirrored", 2, True, []),
     ],
 )
 def test_update_is_traced_once_for_all_weights_of_a_shape(name, devices, compiled, updates):
-    """Six weights have four shapes; a mirrored weight is on every device, each with its own update."""
+    """Six weights have two shapes; a mirrored weight is on every device, each with its own update."""
     *_, step = make(CONFIG, make_engine(name, available_devices()[:devices]), compiled=compiled)
     assert shared_updates_of(step.get_concrete_function().graph) == updates
 
@@ -306,7 +307,7 @@ def test_default_optimizer_equals_plain_adamw_bit_for_bit():
     config = dataclasses.replace(CONFIG, weight_decay=0.1)
     model, _ = trained(config, compiled=False)
     engine = make_engine("", ["/CPU:0"])
-    other, *_ = make(config, engine)
+    other, *_ = make(config, engine, compiled=False)
     adamw = keras.optimizers.AdamW(make_learning_rate(config, 100), weight_decay=0.1, beta_2=0.98)
     adamw.exclude_from_weight_decay(var_names=["bias", "gamma", "beta"])
     adamw.build(other.trainable_variables)
@@ -353,14 +354,15 @@ def test_any_number_of_steps_with_infinite_gradients_is_skipped(name, devices, p
 @pytest.mark.parametrize(("name", "devices"), [("single", 1), ("parallel-model", 2)])
 def test_scaled_loss_gives_the_same_weights(name, devices):
     engine = make_engine(name, available_devices()[:devices])
-    plain, _ = trained(CONFIG, engine)
-    scaled, _ = trained(dataclasses.replace(CONFIG, precision="float16"), engine)
+    plain, _ = trained(CONFIG, engine, compiled=False)
+    scaled, _ = trained(dataclasses.replace(CONFIG, precision="float16"), engine, compiled=False)
     for one, two in zip(plain.weights, scaled.weights, strict=True):
         np.testing.assert_allclose(np.asarray(one), np.asarray(two), rtol=1e-5, atol=1e-6)
 
 
 def test_loss_scale_doubles_after_two_thousand_finite_steps():
-    _, optimizer, step = make(dataclasses.replace(CONFIG, precision="float16"), make_engine("", ["/CPU:0"]))
+    config, engine = dataclasses.replace(CONFIG, precision="float16"), make_engine("", ["/CPU:0"])
+    _, optimizer, step = make(config, engine, compiled=False)
     counter = next(v for v in optimizer.variables if v.name == "step_counter")
     counter.assign(1999)
     step(tf.constant(6), *next(batches(1)))
@@ -373,7 +375,7 @@ def test_gradients_too_small_for_float16_survive_if_the_loss_is_scaled(precision
         precision=precision, optimizer="sgd", learning_rate=1e4, warmup_share=0.0, weight_decay=0.0
     )
     engine = make_engine("", ["/CPU:0"])
-    model, _, step = make(config, engine, dtype="mixed_float16", loss_factor=1e-7)
+    model, _, step = make(config, engine, dtype="mixed_float16", loss_factor=1e-7, compiled=False)
     before = np.asarray(model.weights[0])
     step(tf.constant(6), *next(batches(1)))
     assert np.any(np.asarray(model.weights[0]) != before) == survives

@@ -152,7 +152,7 @@ def test_model_file_is_evaluated_as_the_run_with_reports_in_the_working_director
 
 
 def test_training_starts_from_the_weights_of_a_model_file(small, separable_run, separable_config, tmp_path):
-    settings = ["train.epochs=1", f"train.runs_dir={tmp_path}", "train.tensorboard_utterances=0"]
+    settings = ["train.epochs=1", f"train.runs_dir={tmp_path}"]
     config = load_config(separable_config, [*settings, f"train.init_from={small}"])
     tuned = train(config, name="tuned").run
     first = read_checkpoint(tuned.epoch_checkpoint(0)).decoding_weights
