@@ -41,14 +41,14 @@ def write_tokens(folder: Path, vocabulary: Vocabulary) -> None:
 
 
 def write_decoder(folder: Path, run: Run) -> None:
-    """Write the decoder settings of a run, if it has some; a language model of its own is not part of them."""
+    """Write the decoder settings of a run, if it has some, without a language model of its own."""
     if not run.decoder_path.exists():
         return
     settings = stored_settings(run.decoder_path)
     if settings.language_model not in ("", GENERAL, NOT_EXPORTED):
         logger.warning(
-            "%s: its language model, %s, is not exported; decoding is greedy unless a command names a language "
-            "model, with which the tuned settings are used",
+            "%s: its language model, %s, is not exported; decoding is greedy unless a command names a "
+            "language model, with which the tuned settings are used",
             run.decoder_path,
             settings.language_model,
         )

@@ -145,8 +145,8 @@ def transcribe_to_files(
         shard: the job of an array that this is: only its recordings are transcribed.
 
     Raises:
-        UserError: a file cannot be written, one of several exists already, and is not of the interrupted call,
-            or another process transcribes to the same place.
+        UserError: a file cannot be written, one in the folder exists already without an interrupted call, or
+            another process transcribes to the same place.
     """
     doubtful = DoubtfulTranscripts()
 

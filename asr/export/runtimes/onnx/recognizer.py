@@ -15,11 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from asr.base.decoder_settings import DecoderSettings, load_settings
 from asr.base.errors import UserError
+from asr.base.model_files.model_file import DECODER
 from asr.base.system.files import read_lines
 from asr.base.text.pieces import UNITS_MODEL, Pieces
 from asr.base.vocabulary import BLANK, Vocabulary
 from asr.base.work import OnProgress, ignore_progress
-from asr.export.folder import DECODER, TOKENS
+from asr.export.folder import TOKENS
 from asr.export.format import ABOUT_FILE
 from asr.transcription.decoder_choice import DecoderChoice
 from asr.transcription.recognizer import Recognizer

@@ -124,6 +124,6 @@ def test_folder_decodes_with_the_settings_that_were_tuned_for_its_run(bounded_ru
     save_settings(run.decoder_path, DecoderSettings(beam=5, token_bonus=0.7, language_model="/tmp/lm"))
     model = ExportedModel.open(export(run.directory, tmp_path / "out", clips=1).folder)
     assert model.decoder_settings() == DecoderSettings()  # its language model is elsewhere
-    for given in (["--lm", "lm"], ["--lm", "lm", "--beam", "3"], ["--lm", "lm", "--decoder", "token_bonus=0"]):
-        arguments = make_parser().parse_args(["serve", "x", *given])
+    for given in ([], ["--beam", "3"], ["--decoder", "token_bonus=0"]):
+        arguments = make_parser().parse_args(["serve", "x", "--lm", "lm", *given])
         assert decoder_choice(arguments, model).settings == decoder_choice(arguments, run).settings
