@@ -104,7 +104,7 @@ def make_vocabulary(config: Config) -> Vocabulary:
 def _refuse_other_units(data: DataConfig, own: Vocabulary) -> None:
     """Raise a UserError where `data.units` are not those of a training manifest of the user's own.
 
-    Characters and words are not told apart: a word may be a character.
+    Characters and words are not distinguished: a word may be a character.
     """
     if data.units not in TEXT_UNITS or not own.tokens[1:]:
         return
