@@ -14,7 +14,7 @@ from typing import BinaryIO, NamedTuple, cast
 
 from asr.audio.flac import MAGIC as FLAC_MAGIC
 from asr.audio.flac import whole_flac
-from asr.audio.joined import Joined
+from asr.audio.joined import Joined, Whole
 from asr.audio.mpeg import id3_end, whole_mpeg
 
 MAX_CHUNKS = 1000  # before the samples; a long run of zeros looks like empty chunks
@@ -67,28 +67,25 @@ def without_tags(stream: BinaryIO) -> BinaryIO:
     return stream if is_mpeg else cast(BinaryIO, Joined(stream, b"", [(begin, end)]))
 
 
-def whole_audio(stream: BinaryIO) -> tuple[BinaryIO, str, bool]:
+def whole_audio(stream: BinaryIO) -> Whole:
     """Return a stream that libsndfile reads to the end of its audio.
 
     Containers that are not known here pass, as do headers without a length.
 
     Args:
         stream: seekable; its position is changed.
-
-    Returns:
-        The stream, why audio would be missing or "", and whether a missing end would be noticed.
     """
     stream.seek(0)
     magic = stream.read(16)
     if magic.startswith(FLAC_MAGIC):
         return whole_flac(stream)
     if magic.startswith(b"OggS"):
-        return stream, _ogg_reason(stream), True
+        return Whole(stream, _ogg_reason(stream), True)
     audio = _declared(stream, magic)
     if audio is None:
         return whole_mpeg(stream)
     if audio.num_bytes is None:
-        return _mended(stream, audio), "", False
+        return Whole(_mended(stream, audio), "", False)
     end, present = audio.begin + audio.num_bytes, stream.seek(0, io.SEEK_END)
     if end > present + SLACK_BYTES:
         reason = (
@@ -99,7 +96,7 @@ def whole_audio(stream: BinaryIO) -> tuple[BinaryIO, str, bool]:
         reason = ""
     else:
         reason = too_short_reason(stream, audio.begin, audio.num_bytes, chunk=audio.chunk)
-    return stream, reason, True
+    return Whole(stream, reason, True)
 
 
 def too_short_reason(

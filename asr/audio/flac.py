@@ -11,7 +11,7 @@ import itertools
 from collections.abc import Iterator
 from typing import BinaryIO, NamedTuple, cast
 
-from asr.audio.joined import Joined
+from asr.audio.joined import Joined, Whole
 
 MAGIC = b"fLaC"
 INFO_BYTES = 34  # of STREAMINFO, which comes first
@@ -37,14 +37,11 @@ class Flac(NamedTuple):
     has_second: bool
 
 
-def whole_flac(stream: BinaryIO) -> tuple[BinaryIO, str, bool]:
+def whole_flac(stream: BinaryIO) -> Whole:
     """Return a stream that libsndfile reads to its last frame.
 
     Args:
         stream: seekable; its position is changed.
-
-    Returns:
-        The stream, why audio would be missing or "", and whether the header states the length.
     """
     flac = flac_lengths(stream)
     if flac.has_second:
@@ -52,15 +49,15 @@ def whole_flac(stream: BinaryIO) -> tuple[BinaryIO, str, bool]:
             "expected one FLAC stream, received two, one after the other; only the first would be read: "
             "convert it to WAV"
         )
-        return stream, reason, True
+        return Whole(stream, reason, True)
     if flac.num_samples <= flac.num_stated:  # the decoder notices a missing end
-        return stream, "", flac.num_stated > 0
+        return Whole(stream, "", flac.num_stated > 0)
     stream.seek(0)
     head = bytearray(stream.read(HEAD_BYTES))
     head[21] = head[21] & 0xF0 | flac.num_samples >> 32
     head[22:26] = (flac.num_samples & 0xFFFFFFFF).to_bytes(4, "big")
     rest = (HEAD_BYTES, stream.seek(0, io.SEEK_END))
-    return cast(BinaryIO, Joined(stream, bytes(head), [rest])), "", flac.num_stated > 0
+    return Whole(cast(BinaryIO, Joined(stream, bytes(head), [rest])), "", flac.num_stated > 0)
 
 
 def flac_lengths(stream: BinaryIO) -> Flac:

@@ -4,7 +4,23 @@ from __future__ import annotations
 
 import bisect
 import io
-from typing import BinaryIO
+from typing import BinaryIO, NamedTuple
+
+
+class Whole(NamedTuple):
+    """A stream that libsndfile reads to the end of its audio.
+
+    Attributes:
+        stream: seekable.
+        reason: why audio would be missing; "" if none would be.
+        is_stated: whether the length is stated, so that a missing end would be noticed.
+        is_complete: whether all audio that is stated was found, so that its end need not be decoded.
+    """
+
+    stream: BinaryIO
+    reason: str
+    is_stated: bool
+    is_complete: bool = False
 
 
 class Joined(io.RawIOBase):

@@ -13,7 +13,7 @@ from typing import BinaryIO, NamedTuple, cast
 import numpy as np
 import numpy.typing as npt
 
-from asr.audio.joined import Joined
+from asr.audio.joined import Joined, Whole
 
 READ_BYTES = 1 << 16  # at once
 SEARCH_BYTES = 1 << 12  # at first, as pieces may be short
@@ -76,6 +76,12 @@ class Mpeg(NamedTuple):
         return self.num_stated is not None and self.num_frames + 1 < self.num_stated
 
     @property
+    def is_complete(self) -> bool:
+        """Return whether the frames follow each other, and are no fewer and no more than stated."""
+        num_missing = self.num_stated - self.num_frames if self.num_stated else 0
+        return len(self.runs) == 1 and num_missing in (0, 1)  # some programs count the Xing frame
+
+    @property
     def reason(self) -> str:
         """Return why audio is missing; "" if none is."""
         if len(self.runs) > MAX_RUNS:
@@ -97,21 +103,20 @@ class Mpeg(NamedTuple):
         return ""
 
 
-def whole_mpeg(stream: BinaryIO) -> tuple[BinaryIO, str, bool]:
+def whole_mpeg(stream: BinaryIO) -> Whole:
     """Return a stream whose MPEG frames libsndfile reads to the last one.
 
     A stream whose own length is right, or that has no MPEG frames, is returned as it is.
 
     Args:
         stream: seekable; its position is changed.
-
-    Returns:
-        The stream, why audio is missing or "", and whether a Xing or VBRI frame states the length.
     """
     mpeg = mpeg_frames(stream)
-    if mpeg is None or mpeg.reason or mpeg.num_stated == mpeg.num_frames or mpeg.is_damaged:
-        return stream, mpeg.reason if mpeg else "", bool(mpeg and mpeg.num_stated)
-    return cast(BinaryIO, Joined(stream, _xing_frame(mpeg), mpeg.runs)), "", bool(mpeg.num_stated)
+    if mpeg is None:
+        return Whole(stream, "", False)
+    is_right = mpeg.reason or mpeg.num_stated == mpeg.num_frames or mpeg.is_damaged
+    whole = stream if is_right else cast(BinaryIO, Joined(stream, _xing_frame(mpeg), mpeg.runs))
+    return Whole(whole, mpeg.reason, bool(mpeg.num_stated), mpeg.is_complete)
 
 
 def mpeg_frames(stream: BinaryIO) -> Mpeg | None:

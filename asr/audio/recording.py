@@ -23,6 +23,7 @@ import soundfile
 
 from asr.audio.containers import cut_off_reason, whole_audio, without_tags
 from asr.audio.formats import conversion
+from asr.audio.joined import Whole
 from asr.audio.media.child import media_header, open_media
 from asr.audio.media.kinds import is_silk, media_kind
 from asr.audio.mixing import INT16_SCALE as INT16_SCALE
@@ -170,16 +171,17 @@ def _read_header(stream: BinaryIO, name: str) -> AudioHeader:
         return AudioHeader(
             media.rate_hz, media.num_channels, duration_s, media.container, media.length_is_stated, True
         )
-    with _open_sound(stream, name) as (file, is_stated):
+    with _open_sound(stream, name) as (file, whole):
         rate_hz, container, subtype = file.samplerate, file.format, file.subtype
         duration_s = file.frames / rate_hz
-        if container in SHOWN_WHEN_READ and file.frames >= WINDOW_SAMPLES:
+        # seeking to the end of a sound MP3 makes libmpg123 print errors: its bits may begin in earlier frames
+        if container in SHOWN_WHEN_READ and not whole.is_complete and file.frames >= WINDOW_SAMPLES:
             _refuse_missing_end(file, name, duration_s)
         num_channels = file.channels
         if subtype in FLOATS:  # of any scale, which only the samples show
             for block in _complete_blocks(file, name):
                 _refuse_other_scale(block, name)
-    is_stated = wav.num_bytes < UNKNOWN_LENGTH if wav else is_stated or container in STATE_LENGTH
+    is_stated = wav.num_bytes < UNKNOWN_LENGTH if wav else whole.is_stated or container in STATE_LENGTH
     is_simple = container == "WAV" or (is_stated and container != "FLAC" and subtype in INTEGERS)
     return AudioHeader(rate_hz, num_channels, duration_s, container, is_stated, not is_simple)
 
@@ -371,17 +373,17 @@ class _Decoded:
 
 
 @contextlib.contextmanager
-def _open_sound(stream: BinaryIO, name: str) -> Iterator[tuple[Any, bool]]:
+def _open_sound(stream: BinaryIO, name: str) -> Iterator[tuple[Any, Whole]]:
     """Open a stream with libsndfile; refuse a missing end, and a sample rate that cannot be right.
 
     Returns:
-        The file, and whether its length is stated.
+        The file, and what is known of its end.
     """
-    whole, reason, is_stated = whole_audio(stream)
-    if reason:
-        raise UserError(f"{name}: {reason}")
-    whole.seek(0)
-    decoded = _Decoded(whole)
+    whole = whole_audio(stream)
+    if whole.reason:
+        raise UserError(f"{name}: {whole.reason}")
+    whole.stream.seek(0)
+    decoded = _Decoded(whole.stream)
     try:
         file = soundfile.SoundFile(decoded)
     except (soundfile.LibsndfileError, TypeError) as error:
@@ -397,7 +399,7 @@ def _open_sound(stream: BinaryIO, name: str) -> Iterator[tuple[Any, bool]]:
                     f"{name}: expected a sample rate of {RATES_HZ[0]} to {RATES_HZ[1]} Hz, received "
                     f"{file.samplerate}; the header is wrong: convert the file again"
                 )
-            yield file, is_stated
+            yield file, whole
     finally:
         if decoded.failure:
             raise decoded.failure

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
+LABEL_AGAIN = "prepare the corpus, and what was made of it, again to label it by this version"
 TRAINING_TOKENS = ("auto", "train")  # values of data.vocabulary that ask for the training manifest's tokens
 
 
@@ -42,12 +43,17 @@ def with_manifests(config: Config, on_progress: OnProgress = ignore_progress) ->
         UserError: train or dev has no manifest, and the corpus does not contain it.
     """
     from data_pipeline.preparation.combined_corpora import parts_of, prepare_joint, weights_of
+    from data_pipeline.preparation.description import labels_beside, version_lines
     from data_pipeline.preparation.downloaded_sources import download_sources
     from data_pipeline.types import SPLITS
 
     data = config.data
     given = {split: getattr(data, split) for split in SPLITS}
     missing = [split for split, path in given.items() if not path]
+    named = [path_of(path) for path in given.values() if path]
+    notes = [line for path in named for line in version_lines(path.parent, labels_beside(path), LABEL_AGAIN)]
+    for note in dict.fromkeys(notes):
+        logger.info("%s", note.strip())
     if missing and missing != ["test"] and not data.corpus:
         raise UserError(
             f"data.{missing[0]}: no manifest; set data.{missing[0]}=FILE.jsonl, or name a corpus in "

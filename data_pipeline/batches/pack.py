@@ -3,6 +3,7 @@
 packed/train.jsonl                  the manifest: train on it as on any other
 packed/train.jsonl-00000.tfrecord   the recordings, sorted by length; or .tar
 packed/train.left_out.tsv           unreadable recordings with the reason, if there are any
+packed/labels.json                  how the labels were made from text, if `asr prepare` made the manifest
 
 A record is a `tf.train.Example` of `audio` (a whole file: FLAC, Ogg Vorbis and Opus as they were, else 16-bit
 mono WAV at 16 kHz), `id`, `text`, `tokens` and `speaker`, which `tf.data.TFRecordDataset` can read; a tar
@@ -52,6 +53,7 @@ from data_pipeline.batches.pack_files import (
 from data_pipeline.manifests.left_out import write_left_out
 from data_pipeline.manifests.manifest import read_manifest, write_manifest
 from data_pipeline.manifests.utterances import Utterances, UtterancesById, is_remote
+from data_pipeline.preparation.description import carry_labels
 from data_pipeline.types import UNREADABLE_AUDIO, LeftOut
 from data_pipeline.work import Threads, in_parallel
 
@@ -113,11 +115,13 @@ def pack_manifest(
     utterances = read_manifest(manifest)
     with exclusive_lock(folder, "asr pack"):
         if target.exists():
-            return _packed_before(target, utterances, kind)
-        shards = _Shards(folder, target.name, kind, shard_bytes)
-        return _pack(
-            utterances, manifest, target, shards, on_progress, cluster or Threads(waits=is_remote(utterances))
-        )
+            packed = _packed_before(target, utterances, kind)
+        else:
+            shards = _Shards(folder, target.name, kind, shard_bytes)
+            workers = cluster or Threads(waits=is_remote(utterances))
+            packed = _pack(utterances, manifest, target, shards, on_progress, workers)
+        carry_labels(folder, {target.name: manifest})
+        return packed
 
 
 def _packed_before(target: Path, utterances: Utterances, kind: PackFormat) -> Packed:

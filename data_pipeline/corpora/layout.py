@@ -11,13 +11,12 @@ from pathlib import Path
 
 from asr.audio.formats import AUDIO_SUFFIXES
 from asr.base.errors import UserError
-from asr.base.system.shards import open_shard
+from asr.base.text.encodings import file_text
 
 PACKED_SUFFIXES = (".tgz", ".tar.gz", ".tar", ".zip")
 BYTE_ORDER_MARK = "\ufeff"
 PREPARED = "prepared.json"  # in every folder that `asr prepare` made
 MAX_SEARCHED = 200_000  # recordings, where a list's are not where it says
-COMMON_SHARE = 0.9  # of a GB 18030 text's non-ASCII characters that are also in the smaller GB 2312
 
 
 def files_below(folder: Path, suffixes: Iterable[str]) -> Iterator[Path]:
@@ -75,7 +74,7 @@ def _refuse(error: OSError) -> None:
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:
     """Yield the non-empty lines of a transcript with their numbers from 1.
 
-    White space at both ends, full-width too, is removed; encodings and line ends are those of `raw_lines`.
+    White space at both ends, full-width too, is removed; encodings and line ends are those of `file_text`.
 
     Raises:
         UserError: the file cannot be read, or is in none of the encodings.
@@ -88,68 +87,16 @@ def text_lines(path: Path) -> Iterator[tuple[int, str]]:
 def raw_lines(path: Path, what: str = "list") -> Iterator[tuple[int, str]]:
     """Yield the lines that are not blank with their numbers from 1, white space kept.
 
-    The file is in UTF-8 with or without a byte order mark, UTF-16 with one, or GB 18030, with any line ends;
-    one in `.gz` is decompressed.
-
     Args:
-        path: of the file.
+        path: of the file, in one of the encodings of `file_text`.
         what: the kind of file, for the error.
-
-    Raises:
-        UserError: the file cannot be read, or is in none of these encodings.
-    """
-    for number, line in enumerate(file_text(path, what).split("\n"), start=1):
-        if line.strip().strip(BYTE_ORDER_MARK):
-            yield number, line
-
-
-def file_text(path: Path, what: str = "transcript") -> str:
-    """Return the text of a file, each line ended by a line feed; the encodings are those of `raw_lines`.
 
     Raises:
         UserError: the file cannot be read, or is in none of the encodings.
     """
-    try:
-        with open_shard(path) as file:
-            data = file.read()
-    except OSError as error:
-        raise UserError(f"{path}: cannot read this {what} ({error.strerror})") from None
-    return _decoded(data, path, what).replace("\r\n", "\n").replace("\r", "\n")
-
-
-def _decoded(data: bytes, path: Path, what: str) -> str:
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        encodings = ["utf-16"]
-    else:
-        _refuse_damaged_utf8(data, path, what)
-        encodings = ["utf-8-sig", "gb18030"]
-    for encoding in encodings:
-        with contextlib.suppress(UnicodeDecodeError):
-            text = data.decode(encoding)
-            if encoding != "gb18030" or _looks_chinese(text):
-                return text
-    raise UserError(f"{path}: neither UTF-8 nor GB 18030; save this {what} again as UTF-8")
-
-
-def _looks_chinese(text: str) -> bool:
-    """Say whether a text has mostly common characters, since nearly any bytes decode as GB 18030."""
-    non_ascii = [char for char in text if not char.isascii()]
-    num_common = sum(bool(char.encode("gb2312", errors="ignore")) for char in non_ascii)
-    return num_common >= COMMON_SHARE * len(non_ascii)
-
-
-def _refuse_damaged_utf8(data: bytes, path: Path, what: str) -> None:
-    """Raise a UserError for UTF-8 with a few damaged bytes, which as GB 18030 would decode to wrong hanzi."""
-    try:
-        data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        text = data.decode("utf-8", errors="replace")
-        num_bad = text.count("\ufffd")
-        if num_bad * 10 < sum(not char.isascii() for char in text):
-            line = data.count(b"\n", 0, error.start) + 1
-            raise UserError(
-                f"{path}:{line}: invalid UTF-8 byte in this line ({num_bad} in the file); repair this {what}"
-            ) from None
+    for number, line in enumerate(file_text(path, what).split("\n"), start=1):
+        if line.strip().strip(BYTE_ORDER_MARK):
+            yield number, line
 
 
 def plain_spaces(text: str) -> str:

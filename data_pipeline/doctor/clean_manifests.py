@@ -1,4 +1,4 @@
-"""Writes manifests of the usable utterances, and a list of those left out with the reasons."""
+"""Write manifests of the usable utterances, how their labels were made, and what was left out and why."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ from asr.base.system.files import whole_file
 from data_pipeline.doctor.diagnosis import Diagnosis
 from data_pipeline.doctor.findings import CheckedManifest
 from data_pipeline.manifests.manifest import write_manifest
+from data_pipeline.preparation.description import carry_labels
 
 LEFT_OUT = "left_out.txt"
 
@@ -34,14 +35,18 @@ def write_clean(diagnosis: Diagnosis, folder: Path) -> dict[Path, int]:
     paths = clean_paths(sources, folder)
     entries, usable = diagnosis.contents.entries, diagnosis.usable()
     written: dict[Path, int] = {}
+    origins: dict[str, Path] = {}
     for source in sources:
         own = entries.of_source(source)
         kept = entries.utterances.take(own.start + np.flatnonzero(usable[own.start : own.stop]))
         if kept:
             write_manifest(paths[source], kept)
             written[paths[source]] = len(kept)
+            corpus = source.corpus or source.path
+            origins[paths[source].name.replace(source.path.name, corpus.name)] = corpus
         else:
             paths[source].unlink(missing_ok=True)  # an older file would be mistaken for this manifest's
+    carry_labels(folder, origins)
     with whole_file(folder / LEFT_OUT, "list") as file:
         for finding in diagnosis.findings:
             if finding.kind.left_out or finding.code in ("unreadable-manifest", "empty-manifest"):

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from asr.base.errors import UserError
-from asr.base.system.files import read_lines
 from asr.base.system.storage.address import is_address, path_of
+from asr.base.text.encodings import file_text
 from asr.base.text.hanzi_text import is_hanzi
 from asr.base.text.latin import with_spoken_digits
 from asr.base.text.mixed import is_toned
@@ -44,7 +44,7 @@ class WrittenToken(NamedTuple):
 
 
 def text_of(argument: str) -> str:
-    """Return the argument as text, or the content of the UTF-8 file of this name.
+    """Return the argument as text, or the content of the file of this name.
 
     Raises:
         UserError: the text is empty, or the argument names a folder, or a file that is missing or unreadable.
@@ -55,11 +55,11 @@ def text_of(argument: str) -> str:
     except (OSError, ValueError):  # too long for a name
         is_file = is_folder = False
     if is_folder:
-        raise UserError(f"{argument}: is a folder; give the text itself, or a UTF-8 file that holds it")
+        raise UserError(f"{argument}: is a folder; give the text itself, or a file that holds it")
     has_slash = argument.isascii() and "/" in argument  # one may also separate hanzi
     if not is_file and (has_slash or argument.lower().endswith(TEXT_FILES)):
-        raise UserError(f"{argument}: no such file; give the text itself, or a UTF-8 file that holds it")
-    text = "\n".join(read_lines(path, "text")) if is_file else argument
+        raise UserError(f"{argument}: no such file; give the text itself, or a file that holds it")
+    text = file_text(path, "text").removesuffix("\n") if is_file else argument
     if not text.strip():
         where = argument if is_file else "TEXT"
         raise UserError(f"{where}: empty text; give what is said in the recording")

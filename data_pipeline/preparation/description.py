@@ -1,7 +1,11 @@
-"""Describe a prepared corpus, also in prepared.json, which `asr prepare` writes beside the manifests."""
+"""Describe a prepared corpus, also in prepared.json, which `asr prepare` writes beside the manifests.
+
+Beside manifests that other commands made of these is labels.json, with how the labels of each were made.
+"""
 
 from __future__ import annotations
 
+import contextlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,6 +15,7 @@ from typing import Any
 from asr.base.errors import UserError
 from asr.base.system.files import sha256_of, whole_file
 from asr.base.system.shards import has_manifest, shards_of, single_file
+from asr.base.system.storage.refusals import StorageError
 from asr.base.text.pieces import Pieces
 from asr.base.text.wording import counted, duration
 from asr.base.types import Utterance
@@ -26,7 +31,9 @@ from data_pipeline.types import LeftOut
 
 LEFT_OUT = "left_out.tsv"
 NORMALIZED = "normalized.tsv"
+LABELS = "labels.json"
 OWN_UNITS = "its own"
+UNREADABLE = (OSError, ValueError, AttributeError, KeyError, TypeError, StorageError)  # a description
 BEFORE_VERSIONS = 1  # of labels whose description does not name it
 LABELLED_BY_MAKERS = ("mandarin_demo", "thchs30", "asrt")  # unless other units are chosen
 
@@ -124,13 +131,44 @@ def labels_beside(manifest: Path) -> LabelsDescription | None:
     It is not known where `asr prepare` was interrupted: manifests may be those from before.
 
     Args:
-        manifest: made by `asr prepare`, or by anything else.
+        manifest: made by `asr prepare`, of such a manifest, or by anything else.
+    """
+    with contextlib.suppress(*UNREADABLE):
+        found = json.loads((manifest.parent / PREPARED).read_text(encoding="utf-8"))
+        if _names_of(manifest, found):
+            return _labels_of(found) if found["finished"] else None
+    with contextlib.suppress(*UNREADABLE):
+        return LabelsDescription.of_json(_carried(manifest.parent)[single_file(manifest).name])
+    return None
+
+
+def carry_labels(folder: Path, sources: Mapping[str, Path]) -> None:
+    """Write how the syllables of manifests were made from text beside manifests that were made of them.
+
+    Args:
+        folder: of the new manifests.
+        sources: name of each new manifest -> the one that it was made of.
+
+    Raises:
+        UserError: the description cannot be written.
     """
     try:
-        found = json.loads((manifest.parent / PREPARED).read_text(encoding="utf-8"))
-        return _labels_of(found) if found["finished"] and _names_of(manifest, found) else None
-    except (OSError, ValueError, AttributeError, KeyError, TypeError):
-        return None
+        before = dict(_carried(folder))
+    except UNREADABLE:
+        before = {}
+    labels = {single_file(folder / name).name: labels_beside(source) for name, source in sources.items()}
+    kept = {name: one for name, one in before.items() if name not in labels}
+    kept |= {name: one.as_json() for name, one in labels.items() if one}
+    if kept != before:
+        with whole_file(folder / LABELS, "description") as file:
+            file.write(
+                json.dumps(kept, ensure_ascii=False, indent=2).encode(errors="backslashreplace") + b"\n"
+            )
+
+
+def _carried(folder: Path) -> Mapping[str, Mapping[str, Any]]:
+    found: Mapping[str, Mapping[str, Any]] = json.loads((folder / LABELS).read_text(encoding="utf-8"))
+    return found
 
 
 def set_beside(manifest: Path) -> tuple[str, str] | None:
@@ -262,6 +300,22 @@ def split_summary(utterances: Sequence[Utterance]) -> SplitSummary:
     )
 
 
+def version_lines(folder: Path, labels: LabelsDescription | None, remedy: str) -> list[str]:
+    """Return a line that says that labels are of another version; none for those of this version, or unknown.
+
+    Args:
+        folder: of the manifests.
+        labels: how their syllables were made from text.
+        remedy: for the line.
+    """
+    if labels is None or labels.version == LABELS_VERSION:
+        return []
+    return [
+        f"  {folder}: syllables were made from text by version {labels.version} of the labels, "
+        f"this is version {LABELS_VERSION}; {remedy}"
+    ]
+
+
 @dataclass(frozen=True)
 class PreparedCorpus:
     """The manifests of a prepared corpus, written now or before.
@@ -297,7 +351,7 @@ class PreparedCorpus:
     def lines(self) -> list[str]:
         """Return the summary for display; if the manifests existed already, only what is odd about them."""
         if not self.splits:
-            return self._version_lines(self.labels, "prepare it again to label it by this version")
+            return version_lines(self.folder, self.labels, "prepare it again to label it by this version")
         lines = [f"{self.name}: {self.folder}"]
         lines += [
             f"  {split:<8} {counted(of_split.num_utterances, 'utterance'):>18} "
@@ -309,7 +363,7 @@ class PreparedCorpus:
             lines.append(f"  {self.split_note}")
         if self.labels:
             lines.append(f"  syllables: {self.labels}")
-        lines += self._version_lines(self.labels_before, "labelled again")
+        lines += version_lines(self.folder, self.labels_before, "labelled again")
         if self.latin:
             spelt = sum(word.is_spelt for word in self.latin)
             lines += [
@@ -326,11 +380,3 @@ class PreparedCorpus:
         if self.left_out:
             lines.append(f"  left out: {len(self.left_out):,} of {self.num_found:,}")
         return lines + reason_lines(self.left_out, self.folder / LEFT_OUT)
-
-    def _version_lines(self, labels: LabelsDescription | None, remedy: str) -> list[str]:
-        if labels is None or labels.version == LABELS_VERSION:
-            return []
-        return [
-            f"  {self.folder}: syllables were made from text by version {labels.version} of the labels, "
-            f"this is version {LABELS_VERSION}; {remedy}"
-        ]

@@ -141,8 +141,8 @@ def end_reason(stream: BinaryIO, kind: Kind) -> tuple[str, bool]:
         kind: see `media_kind`.
     """
     if kind == OGG:
-        _, reason, is_stated = whole_audio(stream)
-        return reason, is_stated
+        ogg = whole_audio(stream)
+        return ogg.reason, ogg.is_stated
     present = stream.seek(0, io.SEEK_END)
     if kind == MP4:
         return _mp4_reason(stream, present)

@@ -71,12 +71,12 @@ def _decoded(stream: BinaryIO, path: str) -> Waveform:
 
 def _read(stream: BinaryIO, path: str) -> tuple[npt.NDArray[Any], int]:
     """Decode a whole file with libsndfile to (S, channels) samples, and return them with their rate."""
-    whole, reason, _ = whole_audio(stream)
-    if reason:
-        raise RecordingError(f"{path}: {reason}")
-    whole.seek(0)
+    whole = whole_audio(stream)
+    if whole.reason:
+        raise RecordingError(f"{path}: {whole.reason}")
+    whole.stream.seek(0)
     try:
-        file = soundfile.SoundFile(whole)
+        file = soundfile.SoundFile(whole.stream)
     except (soundfile.LibsndfileError, TypeError) as error:
         raise RecordingError(
             f"{path}: not audio that libsndfile reads ({_reason(error)}); convert it: {conversion(path)}"

@@ -4,9 +4,10 @@
     新录音1.m4a,今天天气很好,小明,0.5,2.25
 
 Columns are recognized by their usual names, English or Chinese, in any order and case; others are ignored.
-Each row is one line. Fields may be quoted as spreadsheets do; in tab-separated tables an unpaired quotation
-mark is a character. Times are seconds, milliseconds where the column's name ends in (ms) or _ms, or
-00:01:02.5. Rows that give different texts to one whole file are left out, and so are repeated ones.
+Fields may be quoted as spreadsheets do, and then hold line breaks; in tab-separated tables each row is one
+line, and an unpaired quotation mark is a character. Times are seconds, milliseconds where the column's name
+ends in (ms) or _ms, or 00:01:02.5. Rows that give different texts to one whole file are left out, and
+so are repeated ones.
 Audio paths are relative to the table's folder, else to one above it, else to the current folder.
 """
 
@@ -21,6 +22,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
+from asr.audio.formats import AUDIO_SUFFIXES
 from asr.base.errors import UserError
 from asr.base.text.subtitles import clock_seconds
 from asr.base.work import OnProgress, ignore_progress
@@ -102,6 +104,7 @@ ROLES = {  # what a column holds -> its names, the preferred first
 }
 # start_ms, start (ms), 开始（秒）; group 1 are milliseconds
 UNIT = re.compile(r"(?:_|[(（\[])(?:(ms|msec|milliseconds?|毫秒)|s|secs?|seconds?|秒)[)）\]]?$")
+MAX_LINES = 100  # of a row: a quotation mark that is never closed does not take the rest of the table
 HEADER_ROWS = 5  # of a workbook, whose header may be below a title
 EXPECTED = (
     "a header with columns for audio (path, file, audio, 文件名, 路径, 音频, ...) and text (text, sentence, "
@@ -235,17 +238,20 @@ def _tables(path: Path, needed: Sequence[str] = ("audio",)) -> list[FieldTable]:
 
 
 def _text_table(path: Path, needed: Sequence[str]) -> FieldTable:
-    lines = raw_lines(path, "table")
-    line = next(lines, (0, ""))[1]
-    headers = [(fields, delimiter) for delimiter in DELIMITERS if (fields := _fields(line, delimiter))]
-    known = [(names, delimiter) for names, delimiter in headers if _columns(names, needed)]
-    most = [(_fields(line, most := max(DELIMITERS, key=line.count)) or [line], most)]
-    names, delimiter = (known or most)[0]
+    lines = list(raw_lines(path, "table")) or [(0, "")]
+    line = lines[0][1]
+    headers = {delimiter: _row(lines, 0, delimiter) for delimiter in DELIMITERS}
+    known = (delimiter for delimiter, (names, _) in headers.items() if _columns(names or [], needed))
+    delimiter = next(known, max(DELIMITERS, key=line.count))
+    names, first = headers[delimiter]
+    names = names or [line]
 
     def rows() -> Iterator[tuple[str, list[str] | LeftOut]]:
-        for number, line in lines:
-            where = f"{path}:{number}"
-            yield where, _fields(line, delimiter) or LeftOut(where, "quotation mark not closed on its line")
+        place = first
+        while place < len(lines):
+            where = f"{path}:{lines[place][0]}"
+            fields, place = _row(lines, place, delimiter)
+            yield where, fields or LeftOut(where, "quotation mark not closed")
 
     return FieldTable(path, names, _columns(names, needed), rows(), delimiter)
 
@@ -274,14 +280,30 @@ def _no_columns(path: Path, expected: str = EXPECTED) -> UserError:
     return UserError(f"{path}:1: expected {expected}; found {found}; name the columns in the first line")
 
 
-def _fields(line: str, delimiter: str) -> list[str] | None:
-    """Return the fields of a line; None if a quotation mark is not closed."""
+def _row(lines: Sequence[tuple[int, str]], begin: int, delimiter: str) -> tuple[list[str] | None, int]:
+    """Return the fields of the row that begins in a line, and where the next row begins.
+
+    Returns:
+        None for the fields if a quotation mark is not closed; the next row then begins in the next line.
+    """
+    line = lines[begin][1]
     if '"' not in line:
-        return line.split(delimiter)
+        return line.split(delimiter), begin + 1
+    longest = 1 if delimiter == "\t" else MAX_LINES
+    texts = (f"{lines[at][1]}\n" for at in range(begin, min(begin + longest, len(lines))))
+    reader = csv.reader(texts, delimiter=delimiter, strict=True)
     try:
-        return next(csv.reader([line], delimiter=delimiter, strict=True))
+        fields = next(reader)
     except csv.Error:
-        return line.split(delimiter) if delimiter == "\t" else None
+        return (line.split(delimiter) if delimiter == "\t" else None), begin + 1
+    if reader.line_num > 1 and any("\n" in field and _names_audio(field, delimiter) for field in fields):
+        return None, begin + 1  # closed by a quotation mark of another row
+    return fields, begin + reader.line_num
+
+
+def _names_audio(field: str, delimiter: str) -> bool:
+    parts = re.split(f"[{delimiter}\n]", field)
+    return any(part.strip('" ').lower().endswith(AUDIO_SUFFIXES) for part in parts)
 
 
 def _read_table(path: Path, split: str) -> list[Listing]:

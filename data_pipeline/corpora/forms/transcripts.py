@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from asr.base.errors import UserError
+from asr.base.text.encodings import file_text
 from asr.base.text.hanzi_text import ONE_HANZI
 from asr.base.text.subtitles import Interval, read_lrc, read_subtitles
 from asr.base.text.textgrid import Tier, read_textgrid
-from data_pipeline.corpora.layout import file_text, plain_spaces, text_lines
+from data_pipeline.corpora.layout import plain_spaces, text_lines
 from data_pipeline.corpora.matching import EMPTY, UNREADABLE_TRANSCRIPT
 from data_pipeline.types import LeftOut, Recording
 

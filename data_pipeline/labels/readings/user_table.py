@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from asr.base.errors import UserError
-from asr.base.system.files import read_lines
+from asr.base.text.encodings import file_text
 from asr.base.text.hanzi_text import is_hanzi
 from asr.base.text.latin import WORD, LatinReadings, latin_reading
 from asr.base.text.pinyin import known_syllables, syllables_in
@@ -47,14 +47,14 @@ class UserTable:
 
     @classmethod
     def load(cls, path: Path) -> UserTable:
-        """Read a UTF-8 file with a word and its syllables in each line.
+        """Read a file with a word and its syllables in each line.
 
         Raises:
             UserError: the file is missing or unreadable, has no readings, or a line is broken.
         """
         readings: dict[str, tuple[str, ...]] = {}
         line_of: dict[str, int] = {}
-        for number, line in enumerate(read_lines(path, "table of readings"), start=1):
+        for number, line in enumerate(file_text(path, "table of readings").split("\n"), start=1):
             written = line.partition(COMMENT)[0].split()
             if not written:
                 continue

@@ -64,6 +64,19 @@ def test_aligned_hanzi_keep_their_syllables(trained_run, clips, loaded, recogniz
     assert "".join(token["text"] for token in tokens) == clip.text
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "gb18030"])
+def test_text_file_is_read_in_any_common_encoding(
+    encoding, trained_run, clips, loaded, recognizer, tmp_path, capsys
+):
+    clip = next(c for c in clips if c.tokens == labelled(c.text, recognizer))
+    (tmp_path / "text.txt").write_bytes(f"{clip.text}\r\n".encode(encoding))
+    outputs = []
+    for text in (clip.text, tmp_path / "text.txt"):
+        assert align(trained_run, clip.audio_path, text) == 0
+        outputs.append(capsys.readouterr().out)
+    assert outputs[0] == outputs[1]
+
+
 def labelled(text, recognizer):
     try:
         return tuple(token.token for token in written_tokens(text, recognizer.vocabulary))

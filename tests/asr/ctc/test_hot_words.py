@@ -199,6 +199,13 @@ def test_lines_that_cannot_be_used_are_listed_with_reasons(tmp_path):
         assert named in message
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "gb18030"])
+def test_list_is_read_in_any_common_encoding(encoding, tmp_path):
+    (tmp_path / "words.txt").write_bytes("银行\r\n\r\n北京\t2\r\n".encode(encoding))
+    expected = HotWords.of(["银行", "北京\t2"], SYLLABLES, pinyin_of).weights
+    assert HotWords.load(tmp_path / "words.txt", SYLLABLES, pinyin_of).weights == expected
+
+
 def test_a_long_list_of_unusable_lines_is_shortened():
     with pytest.raises(UserError, match="25 hot words cannot be used") as raised:
         HotWords.of(["上海"] * 25, SYLLABLES, pinyin_of)

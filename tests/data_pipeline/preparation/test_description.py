@@ -6,8 +6,11 @@ import pytest
 import soundfile
 from helpers.corpora.chinese import build_thchs30
 
+from asr.base.config import load_config
 from asr.base.errors import UserError
 from asr.cli.main import main
+from asr.evaluation.scores import EvaluationRecord, tones_of
+from asr.training.data import with_manifests
 from data_pipeline.labels.from_text import LABELS_VERSION
 from data_pipeline.labels.normalization import Normalizer, has_numbers
 from data_pipeline.manifests.manifest import read_manifest
@@ -22,9 +25,9 @@ def source(tmp_path):
     """Return a folder with a transcript beside each clip."""
     folder = tmp_path / "mine"
     folder.mkdir()
-    noise = np.random.default_rng(0).normal(0, 0.1, 16000)
+    rng = np.random.default_rng(0)
     for number, sentence in enumerate(SENTENCES):
-        soundfile.write(folder / f"c{number}.wav", noise, 16000)
+        soundfile.write(folder / f"c{number}.wav", rng.normal(0, 0.1, 16000), 16000)
         (folder / f"c{number}.txt").write_text(sentence, encoding="utf-8")
     return folder
 
@@ -120,6 +123,65 @@ def test_labels_beside_a_manifest_of_unknown_origin_are_not_known(content, tmp_p
     (tmp_path / "prepared.json").write_text(content, encoding="utf-8")
     assert labels_beside(tmp_path / "m.jsonl") is None
     assert labels_beside(tmp_path / "none" / "m.jsonl") is None
+
+
+@pytest.fixture
+def prepared(source, tmp_path):
+    """Return the training manifest of a corpus with spoken tones, labelled by an earlier version."""
+    out = tmp_path / "out"
+    assert main(["prepare", "folder", str(source), str(out), "--tones", "spoken"]) == 0
+    rewrite(out, labels={"version": LABELS_VERSION - 1, "tones": "spoken", "readings": ""})
+    return out / "train.jsonl"
+
+
+def clean(manifest, folder):
+    main(["doctor", str(manifest), "--write-clean", str(folder), "--html", str(folder.with_suffix(".html"))])
+    return folder / manifest.name
+
+
+def pack(manifest, folder):
+    assert main(["pack", str(manifest), str(folder)]) == 0
+    return folder / manifest.name
+
+
+def test_clean_and_packed_manifests_keep_how_their_labels_were_made(prepared, tmp_path):
+    cleaned = clean(prepared, tmp_path / "clean")
+    packed = pack(cleaned, tmp_path / "packed")
+    pack(prepared.with_name("dev.jsonl"), tmp_path / "packed")
+    for manifest in (cleaned, packed, packed.with_name("dev.jsonl")):
+        assert labels_beside(manifest) == LabelsDescription(LABELS_VERSION - 1, "spoken")
+        assert tones_of(EvaluationRecord("demo", str(manifest), {}, [], [], [])) == "spoken"
+    assert labels_beside(packed.with_name("other.jsonl")) is None
+
+
+def test_training_says_that_labels_of_its_manifests_are_of_another_version(prepared, tmp_path, caplog):
+    packed = pack(prepared, tmp_path / "packed")
+    dev = clean(prepared.with_name("dev.jsonl"), tmp_path / "clean")
+    overrides = [f"data.train={packed}", f"data.dev={dev}", f"data.test={packed}"]
+    with caplog.at_level("INFO"):
+        with_manifests(load_config("demo", overrides))
+    lines = [line for line in caplog.messages if f"version {LABELS_VERSION - 1} of the labels" in line]
+    assert [line.partition(":")[0] for line in lines] == [str(packed.parent), str(dev.parent)]
+
+
+def test_labels_of_a_source_that_is_not_known_are_no_longer_kept(prepared, tmp_path):
+    cleaned = clean(prepared, tmp_path / "clean")
+    assert labels_beside(cleaned)
+    unknown = tmp_path / "unknown" / prepared.name
+    unknown.parent.mkdir()
+    unknown.write_bytes(prepared.read_bytes())
+    assert labels_beside(clean(unknown, tmp_path / "clean")) is None
+    assert not (clean(unknown, tmp_path / "new").parent / "labels.json").exists()
+
+
+def test_folder_with_labels_that_were_carried_is_not_one_that_was_prepared(
+    source, prepared, tmp_path, capsys
+):
+    cleaned = clean(prepared, tmp_path / "clean")
+    before = cleaned.read_bytes()
+    assert main(["prepare", "folder", str(source), str(cleaned.parent)]) == 2
+    assert "not made by `asr prepare`" in capsys.readouterr().err
+    assert cleaned.read_bytes() == before
 
 
 def test_unusable_table_is_a_mistake_of_the_user(source, tmp_path):

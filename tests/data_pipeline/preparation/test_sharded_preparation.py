@@ -84,6 +84,16 @@ def test_next_command_names_the_shards_and_takes_them(out, capsys, tmp_path, sou
     )
 
 
+def test_clean_shards_keep_how_their_labels_were_made(out, tmp_path):
+    described = json.loads((out / "prepared.json").read_text("utf-8"))
+    (out / "prepared.json").write_text(json.dumps({**described, "labels": {"tones": "spoken"}}), "utf-8")
+    options = ["--write-clean", str(tmp_path / "clean"), "--html", str(tmp_path / "page.html")]
+    assert main(["doctor", f"{out}/train-*.jsonl.gz", *options]) == 0
+    labels = labels_beside(tmp_path / "clean" / "train-*.jsonl.gz")
+    assert labels is not None
+    assert labels.tones == "spoken"
+
+
 def test_corpus_of_a_configuration_is_found_in_its_shards(out, source):
     overrides = [
         "data.corpus=out=json_lines",

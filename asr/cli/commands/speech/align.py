@@ -24,7 +24,7 @@ def add_align_arguments(parser: argparse.ArgumentParser) -> None:
     text = parser.add_argument(
         "text",
         metavar="TEXT",
-        help="the transcript, or a UTF-8 file that contains it: hanzi, or tokens separated by spaces",
+        help="the transcript, or a file that contains it: hanzi, or tokens separated by spaces",
     )
     run.required = audio.required = text.required = False  # see `run_and_rest`
     parser.add_argument(

@@ -311,11 +311,52 @@ def test_gb18030_csv_from_a_spreadsheet_is_read(tmp_path):
     assert reading.splits["dev"][0].speaker == "bert"
     assert {out.what.split(":")[-1]: out.reason for out in reading.left_out} == {
         "6": "more fields than columns",
-        "7": "quotation mark not closed on its line",
+        "7": "quotation mark not closed",
         "8": "empty transcript",
         "9": "transcript without audio",
         "10": "empty split column",
     }
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("delimiter", [",", ";"])
+def test_quoted_cell_of_a_csv_may_hold_line_breaks(delimiter, end, tmp_path):
+    rows = [
+        ["path", '"text\n(ms)"', "speaker"],
+        ["a.wav", '"第一行\n\n第二""行"""', "anna"],
+        ["b.wav", f'"再见{delimiter}\n好"', '"ber\nt"'],
+        ["c.wav", "", "anna"],
+        ["d.wav", "四", "anna"],
+    ]
+    text = "\n".join(map(delimiter.join, rows))
+    for name in "abcd":
+        forms.clip(tmp_path / f"{name}.wav")
+    reading = read(table, forms.write(tmp_path / "t.csv", text, newline=end))
+    assert texts(reading.splits["all"]) == {"a": '第一行 第二"行"', "b": f"再见{delimiter} 好", "d": "四"}
+    assert [(out.what, out.reason) for out in reading.left_out] == [
+        (f"{tmp_path}/t.csv:9", "empty transcript")
+    ]
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        'b.wav,"没有结束',
+        'b.wav,"没有结束\ny.wav,再见"',
+        'b.wav,"没有结束\ny.wav,"再见"',
+        'b.wav,"没有"结束',
+        'b.wav,"' + "长\n" * 200 + '"',
+    ],
+)
+def test_quotation_mark_that_is_not_closed_takes_no_other_row(row, tmp_path):
+    for name in "abxy":
+        forms.clip(tmp_path / f"{name}.wav")
+    path = forms.write(tmp_path / "t.csv", f"path,text\na.wav,一\n{row}\nx.wav,三\n")
+    reading = read(table, path)
+    found = {**texts(reading.splits["all"]), **{out.what: out.reason for out in reading.left_out}}
+    expected = {"a": "一", f"{path}:3": "quotation mark not closed", "x": "三"}
+    assert {name: found.get(name) for name in expected} == expected
+    assert ("y" in found) == ("y.wav" in row)
 
 
 def test_tsv_tables_in_a_folder_are_read_as_splits(tmp_path):

@@ -30,6 +30,12 @@ def test_table_wins_over_dictionary_rules_and_context(table, text, syllables, tm
     assert read(text, table, tmp_path / "own.txt") == syllables
 
 
+@pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "gb18030"])
+def test_table_is_read_in_any_common_encoding(encoding, tmp_path):
+    (tmp_path / "own.txt").write_bytes("# 人名\r\n单田芳\tshàn tián fāng\r\n".encode(encoding))
+    assert UserTable.load(tmp_path / "own.txt").readings == {"单田芳": ("shan4", "tian2", "fang1")}
+
+
 def test_table_wins_over_spoken_tones(tmp_path):
     assert read("你好你好", "你好 ni3 hao3", tmp_path / "own.txt", "spoken") == "ni3 hao3 ni3 hao3"
 

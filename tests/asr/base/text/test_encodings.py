@@ -1,0 +1,38 @@
+import pytest
+
+from asr.base.errors import UserError
+from asr.base.text.encodings import file_text
+
+TEXT = "一 你好　世界\n\n二 thanks\n"
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "gb18030"])
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_text_in_common_encodings_is_read(encoding, end, tmp_path):
+    (tmp_path / "t").write_bytes(TEXT.replace("\n", end).encode(encoding))
+    assert file_text(tmp_path / "t") == TEXT
+
+
+def test_utf8_with_a_damaged_byte_raises_with_its_line(tmp_path):
+    data = (TEXT * 20).encode()
+    place = data.index("世".encode())
+    (tmp_path / "t").write_bytes(data[:place] + b"\xff" + data[place + 1 :])
+    with pytest.raises(UserError, match=r"t:1: invalid UTF-8 byte"):
+        file_text(tmp_path / "t")
+
+
+def test_binary_or_missing_file_raises(tmp_path):
+    (tmp_path / "t").write_bytes(bytes(range(128, 256)) * 3)
+    with pytest.raises(UserError, match="neither UTF-8 nor GB 18030"):
+        file_text(tmp_path / "t")
+    with pytest.raises(UserError, match="cannot read this list"):
+        file_text(tmp_path / "none", "list")
+
+
+@pytest.mark.parametrize(
+    ("text", "encoding"), [("謝謝你，我們去公園", "big5"), ("élàn vitaç côté", "latin-1")]
+)
+def test_text_in_another_encoding_is_not_decoded_as_gb18030(text, encoding, tmp_path):
+    (tmp_path / "t").write_bytes(text.encode(encoding))
+    with pytest.raises(UserError, match="neither UTF-8 nor GB 18030"):
+        file_text(tmp_path / "t")
