@@ -10,6 +10,7 @@ from asr.base.types import Utterance
 from asr.cli.main import main
 from asr.evaluation.labels.review_file import ReviewRow, write_review
 from data_pipeline.manifests.manifest import read_manifest, write_manifest
+from data_pipeline.preparation.description import LabelsDescription, labels_beside
 
 
 @pytest.fixture
@@ -39,6 +40,9 @@ def review_of(manifest, **decisions):
 
 
 def test_accepted_corrections_are_written_and_printed(manifest, capsys):
+    spoken = LabelsDescription(tones="spoken")
+    labels = {manifest.name: spoken.as_json()}
+    (manifest.parent / "labels.json").write_text(json.dumps(labels), encoding="utf-8")
     review = review_of(manifest, u0="a", u1="n", **{"0012": "Y"})
     out = manifest.parent / "below" / "new.jsonl"
     assert main(["labels", "apply", str(review), str(manifest), "--out", str(out)]) == 0
@@ -47,6 +51,7 @@ def test_accepted_corrections_are_written_and_printed(manifest, capsys):
     assert "2 accepted, 1 refused, 0 undecided" in output
     assert "new.jsonl: 3 utterances, 2 with new tokens" in output
     assert [" ".join(u.tokens) for u in read_manifest(out)] == ["yin2 hang2", "ni3 hao3", "hang2"]
+    assert labels_beside(out) == spoken
 
 
 def test_labels_apply_reads_a_review_that_a_spreadsheet_saved(manifest):
