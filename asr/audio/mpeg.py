@@ -23,6 +23,7 @@ UNKNOWN_BYTES = 1 << 14  # more of them after the last frame are reported: they 
 MAX_TAGS = 20  # at either end
 MAX_RUNS = 1000  # more are no recording, and take long to join
 KIND_BITS = 0b11110_0000_1100  # of a header's second and third byte: version, layer, rate
+MONO = 0b11 << 6  # the highest channel mode in a header's fourth byte
 IN_A_ROW = 3  # equal headers that show that bytes are frames
 RATES_HZ = (44100, 48000, 32000)
 KBIT_PER_S = {  # by MPEG 1 or later, and layer
@@ -57,6 +58,7 @@ class Mpeg(NamedTuple):
     Attributes:
         runs: begin and end of each run of complete frames.
         num_frames: complete ones, without a Xing frame at the beginning.
+        num_mono: those of them with one channel.
         num_stated: as a Xing or VBRI frame states; 0 if it does not, None without such a frame.
         first: header of the first frame with audio.
         num_unknown: bytes after the frames that are neither tags nor zeros.
@@ -65,6 +67,7 @@ class Mpeg(NamedTuple):
 
     runs: list[tuple[int, int]]
     num_frames: int
+    num_mono: int
     num_stated: int | None
     first: bytes
     num_unknown: int
@@ -79,7 +82,8 @@ class Mpeg(NamedTuple):
     def is_complete(self) -> bool:
         """Return whether the frames follow each other, and are no fewer and no more than stated."""
         num_missing = self.num_stated - self.num_frames if self.num_stated else 0
-        return len(self.runs) == 1 and num_missing in (0, 1)  # some programs count the Xing frame
+        is_alike = self.num_mono in (0, self.num_frames)  # else there are two recordings
+        return is_alike and len(self.runs) == 1 and num_missing in (0, 1)  # some count the Xing frame
 
     @property
     def reason(self) -> str:
@@ -139,25 +143,30 @@ def _walked(stream: BinaryIO, begin: int, end: int) -> Mpeg | None:
         return None
     num_stated = _num_stated(stream, begin, frame)
     runs: list[tuple[int, int]] = []
-    kind, num_frames, last_end, place = frame.kind, 0, begin, begin
+    kind, num_frames, num_mono, last_end, place = frame.kind, 0, 0, begin, begin
     if num_stated is not None:
         place += frame.num_bytes
         stream.seek(place)
         first = stream.read(4) if place < end else first
     while place < end and len(runs) <= MAX_RUNS:
-        run_end, num_in_run, last_end = _run(stream, place, end, kind)
+        run_end, num_in_run, mono_in_run, last_end = _run(stream, place, end, kind)
         if num_in_run:
             runs.append((place, run_end))
             num_frames += num_in_run
+            num_mono += mono_in_run
         place = _next_frames(stream, last_end, end, kind)
     num_unknown = _num_unknown(stream, last_end, end)
-    return Mpeg(runs, num_frames, num_stated, first, num_unknown, last_end > end)
+    return Mpeg(runs, num_frames, num_mono, num_stated, first, num_unknown, last_end > end)
 
 
-def _run(stream: BinaryIO, place: int, end: int, kind: tuple[int, int, int]) -> tuple[int, int, int]:
-    """Return where complete frames that follow each other end, their number, and the end of a broken one."""
+def _run(stream: BinaryIO, place: int, end: int, kind: tuple[int, int, int]) -> tuple[int, int, int, int]:
+    """Return where complete frames that follow each other end.
+
+    Returns:
+        The end, the number of frames, how many of them have one channel, and the end of a broken frame.
+    """
     lengths = _lengths(kind).tolist()
-    num_frames, data, begin, size = 0, b"", place, SEARCH_BYTES
+    num_frames, num_mono, data, begin, size = 0, 0, b"", place, SEARCH_BYTES
     while place < end:
         at = place - begin
         if at + 4 > len(data):
@@ -169,10 +178,11 @@ def _run(stream: BinaryIO, place: int, end: int, kind: tuple[int, int, int]) -> 
         if not num_bytes:
             break
         if place + num_bytes > end:
-            return place, num_frames, place + num_bytes
+            return place, num_frames, num_mono, place + num_bytes
         place += num_bytes
         num_frames += 1
-    return place, num_frames, place
+        num_mono += data[at + 3] >= MONO
+    return place, num_frames, num_mono, place
 
 
 def _next_frames(stream: BinaryIO, place: int, end: int, kind: tuple[int, int, int] | None) -> int:
@@ -225,7 +235,7 @@ def _frame(header: bytes) -> Frame | None:
     num_samples = {1: 384, 2: 1152, 3: 1152 if is_first else 576}[layer]
     unit = 4 if layer == 1 else 1
     num_bytes = (num_samples // 8 // unit * bits_per_s // rate_hz + padding) * unit
-    is_mono = header[3] >> 6 == 3
+    is_mono = header[3] >= MONO
     side = (17 if is_mono else 32) if is_first else (9 if is_mono else 17)
     return Frame((version, layer, rate), num_bytes, num_samples, 4 + side)
 

@@ -16,7 +16,7 @@ from asr.base.system.storage.address import path_of, refuse_address
 from asr.base.text.mixed import has_no_pieces, is_toned
 from asr.base.text.pieces import UNITS_MODEL, Pieces
 from asr.base.text.pinyin import mandarin_syllables
-from asr.base.text.units import TEXT_UNITS, unit_of
+from asr.base.text.units import unit_of
 from asr.base.text.wording import counted
 from asr.base.types import Utterance
 from asr.base.vocabulary import Vocabulary
@@ -30,7 +30,10 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-LABEL_AGAIN = "prepare the corpus, and what was made of it, again to label it by this version"
+LABEL_AGAIN = (
+    "prepare the corpus again to label it by this version, and then make corrected, clean or packed "
+    "manifests of it again"
+)
 TRAINING_TOKENS = ("auto", "train")  # values of data.vocabulary that ask for the training manifest's tokens
 
 
@@ -110,14 +113,15 @@ def make_vocabulary(config: Config) -> Vocabulary:
 def _refuse_other_units(data: DataConfig, own: Vocabulary) -> None:
     """Raise a UserError where `data.units` are not those of a training manifest of the user's own.
 
-    Characters and words are not distinguished: a word may be a character.
+    Any label may be a word, and a word may be a character.
     """
-    if data.units not in TEXT_UNITS or not own.tokens[1:]:
-        return
-    of_letters = ("characters", "words")
-    if data.units != own.unit and not (data.units in of_letters and own.unit in of_letters):
+    is_wrong = {
+        "syllables": own.unit != "syllables",
+        "characters": own.unit not in ("characters", "words"),
+    }
+    if own.tokens[1:] and is_wrong.get(data.units):
         raise UserError(
-            f"data.units={data.units}: the labels of {data.train} are {own.unit}; leave data.units out, or "
+            f'data.units={data.units}: the labels of {data.train} are {own.unit}; set data.units="", or '
             f"prepare the recordings with `--units {data.units}`"
         )
 

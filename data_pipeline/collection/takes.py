@@ -29,7 +29,7 @@ import numpy.typing as npt
 from asr.audio.recording import encoded
 from asr.base.errors import UserError
 from asr.base.system.files import cannot_write, flush, whole_file
-from asr.base.system.lock import exclusive_lock
+from asr.base.system.lock import exclusive_lock, lock_path
 from asr.base.text.units import Unit
 from data_pipeline.collection.journal import Fields, TakeJournal
 from data_pipeline.collection.prompts import Prompt
@@ -63,6 +63,8 @@ class TakeSettings:
 def open_takes(folder: Path, units: Unit | None) -> Iterator[Takes]:
     """Open the folder of a corpus, or make it; no other process can open it until the block ends.
 
+    A new folder without anything else is removed at an error: a mistyped option leaves nothing behind.
+
     Args:
         folder: new, empty, or one that was opened before.
         units: of the labels; None for those that the folder has, or else syllables.
@@ -79,7 +81,8 @@ def open_takes(folder: Path, units: Unit | None) -> Iterator[Takes]:
             with contextlib.closing(TakeJournal(folder / JOURNAL)) as journal:
                 yield Takes(folder, settings, journal)
         except UserError:
-            if is_new and _is_empty(folder):  # a mistyped option leaves no folder behind
+            ours = {SETTINGS, JOURNAL, lock_path(folder, COMMAND).name}
+            if is_new and _is_empty(folder) and {path.name for path in folder.iterdir()} <= ours:
                 shutil.rmtree(folder, ignore_errors=True)
             raise
 

@@ -43,6 +43,7 @@ def write_clean(diagnosis: Diagnosis, folder: Path) -> dict[Path, int]:
             write_manifest(paths[source], kept)
             written[paths[source]] = len(kept)
             corpus = source.corpus or source.path
+            # a shard, train-00001.jsonl, is of a corpus, train-*.jsonl, and this is the corpus's name here
             origins[paths[source].name.replace(source.path.name, corpus.name)] = corpus
         else:
             paths[source].unlink(missing_ok=True)  # an older file would be mistaken for this manifest's

@@ -38,7 +38,7 @@ def exclusive_lock(folder: Path, command: str, on_wait: Callable[[], None] | Non
     Raises:
         UserError: another command holds the lock and there is no `on_wait`, or the folder cannot be written.
     """
-    path = _lock_path(folder, command)
+    path = lock_path(folder, command)
     with contextlib.ExitStack() as held:
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -69,7 +69,7 @@ def is_locked(folder: Path, command: str) -> bool:
 
     Returns False where the folder's disk has no locks.
     """
-    path = _lock_path(folder, command)
+    path = lock_path(folder, command)
     with contextlib.suppress(OSError), path.open() as file, contextlib.ExitStack() as held:
         return _is_held(file) if _has_flock() else not _acquire_on_windows(path, held)
     return False
@@ -96,7 +96,8 @@ def lock_file(file: IO[Any], wait: bool = False) -> bool:
     return True
 
 
-def _lock_path(folder: Path, command: str) -> Path:
+def lock_path(folder: Path, command: str) -> Path:
+    """Return the path of a command's lock."""
     return folder / f".{command.replace(' ', '-')}.lock"
 
 

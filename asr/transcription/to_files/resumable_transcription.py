@@ -133,7 +133,8 @@ def transcribe_to_files(
     """Write a file of subtitles, or a TextGrid, for each recording that can be read; return how many cannot.
 
     Each file is written as soon as its recording is transcribed. To resume after an interruption, repeat the
-    call with the same model.
+    call with the same model. A file in the folder is never replaced, as it may be a label that somebody made:
+    recordings that have one are left out.
 
     Args:
         recognizer: as returned by `Recognizer.load` or `ClusterRecognizer.load`; with any other, nothing is
@@ -145,36 +146,42 @@ def transcribe_to_files(
         shard: the job of an array that this is: only its recordings are transcribed.
 
     Raises:
-        UserError: a file cannot be written, one in the folder exists already without an interrupted call, or
-            another process transcribes to the same place.
+        UserError: a file cannot be written, or another process transcribes to the same place.
     """
-    doubtful = DoubtfulTranscripts()
+    doubtful, is_only_file = DoubtfulTranscripts(), list(outs.values()) == [out]
 
     def write(done: Sequence[Path], results: Iterable[Transcript | UserError]) -> None:
         for source, result in zip(done, results, strict=True):
             doubtful.add(source, result)
-            if isinstance(result, UserError):
+            if isinstance(result, UserError) or (outs[source].exists() and not is_only_file):
                 continue
             with whole_file(outs[source], "transcript") as file:
                 file.write(format_transcript(result, format_name).encode())
 
-    is_only_file = list(outs.values()) == [out]
     sources, kept = list(outs), out if is_only_file else out / "transcripts"
     if shard:
         sources, kept = shard.of(sources), shard.path(kept)
-    if not (is_only_file or journal_path(kept).exists()):
-        _refuse_existing([outs[source] for source in sources])
+    if not is_only_file:
+        done = [source for source in sources if outs[source].exists()]
+        _log_done(done, len(sources))
+        if not journal_path(kept).exists():  # of which the recordings must be the same
+            there = set(done)
+            sources = [source for source in sources if source not in there]
+    if not sources:
+        return 0
     with resumable_transcripts(recognizer, sources, kept, on_progress, write) as journal:
         doubtful.log()
         return journal.num_failed
 
 
-def _refuse_existing(paths: Iterable[Path]) -> None:
-    """Raise a UserError where a file exists: subtitles next to a recording may be its only labels."""
-    if found := [str(path) for path in paths if path.exists()]:
-        raise UserError(
-            f"{listed(found, MAX_LISTED)}: {'exist' if len(found) > 1 else 'exists'} already, and would be "
-            "replaced; choose another folder for `out`, or remove what you do not need"
+def _log_done(done: Sequence[Path], num_recordings: int) -> None:
+    """Log how many recordings have a file already."""
+    if done:
+        logger.info(
+            "%s of %s have a file already, which is kept (%s); for another transcript, choose another folder",
+            f"{len(done):,}",
+            counted(num_recordings, "recording"),
+            listed(list(map(str, done)), MAX_LISTED),
         )
 
 

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import csv
 import dataclasses
+import itertools
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,7 +23,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from asr.audio.formats import AUDIO_SUFFIXES
 from asr.base.errors import UserError
 from asr.base.text.subtitles import clock_seconds
 from asr.base.work import OnProgress, ignore_progress
@@ -240,7 +240,7 @@ def _tables(path: Path, needed: Sequence[str] = ("audio",)) -> list[FieldTable]:
 def _text_table(path: Path, needed: Sequence[str]) -> FieldTable:
     lines = list(raw_lines(path, "table")) or [(0, "")]
     line = lines[0][1]
-    headers = {delimiter: _row(lines, 0, delimiter) for delimiter in DELIMITERS}
+    headers = {delimiter: _row(lines, 0, delimiter, 0) for delimiter in DELIMITERS}
     known = (delimiter for delimiter, (names, _) in headers.items() if _columns(names or [], needed))
     delimiter = next(known, max(DELIMITERS, key=line.count))
     names, first = headers[delimiter]
@@ -250,7 +250,7 @@ def _text_table(path: Path, needed: Sequence[str]) -> FieldTable:
         place = first
         while place < len(lines):
             where = f"{path}:{lines[place][0]}"
-            fields, place = _row(lines, place, delimiter)
+            fields, place = _row(lines, place, delimiter, len(names))
             yield where, fields or LeftOut(where, "quotation mark not closed")
 
     return FieldTable(path, names, _columns(names, needed), rows(), delimiter)
@@ -280,8 +280,19 @@ def _no_columns(path: Path, expected: str = EXPECTED) -> UserError:
     return UserError(f"{path}:1: expected {expected}; found {found}; name the columns in the first line")
 
 
-def _row(lines: Sequence[tuple[int, str]], begin: int, delimiter: str) -> tuple[list[str] | None, int]:
+def _row(
+    lines: Sequence[tuple[int, str]], begin: int, delimiter: str, num_columns: int
+) -> tuple[list[str] | None, int]:
     """Return the fields of the row that begins in a line, and where the next row begins.
+
+    A further line of a cell that has the fields of a whole row is one: a quotation mark was not closed, and
+    that of another row was taken for its end.
+
+    Args:
+        lines: of the table, with their numbers.
+        begin: index of the line.
+        delimiter: between fields.
+        num_columns: of the table; 0 for its header.
 
     Returns:
         None for the fields if a quotation mark is not closed; the next row then begins in the next line.
@@ -296,14 +307,10 @@ def _row(lines: Sequence[tuple[int, str]], begin: int, delimiter: str) -> tuple[
         fields = next(reader)
     except csv.Error:
         return (line.split(delimiter) if delimiter == "\t" else None), begin + 1
-    if reader.line_num > 1 and any("\n" in field and _names_audio(field, delimiter) for field in fields):
-        return None, begin + 1  # closed by a quotation mark of another row
+    further = itertools.chain.from_iterable(field.split("\n")[1:] for field in fields)
+    if any(text.count(delimiter) + 1 == num_columns for text in further):
+        return None, begin + 1
     return fields, begin + reader.line_num
-
-
-def _names_audio(field: str, delimiter: str) -> bool:
-    parts = re.split(f"[{delimiter}\n]", field)
-    return any(part.strip('" ').lower().endswith(AUDIO_SUFFIXES) for part in parts)
 
 
 def _read_table(path: Path, split: str) -> list[Listing]:

@@ -117,6 +117,15 @@ def test_decoder_writes_nothing_about_a_sound_mp3_with_tags(tmp_path, capfd):
     assert capfd.readouterr().err == ""
 
 
+@pytest.mark.parametrize("channels", [(1, 2), (2, 1)])
+def test_header_of_a_mono_and_a_stereo_recording_in_one_file_is_refused_as_its_audio_is(tmp_path, channels):
+    path = tmp_path / "a.mp3"
+    path.write_bytes(b"".join(without_xing(mp3(channels=number)) for number in channels))
+    for read in (read_audio, audio_header):
+        with pytest.raises(UserError, match=r"a\.mp3"):
+            read(path)
+
+
 @pytest.mark.parametrize("share", [0.3, 0.6, 0.9])
 def test_an_mp3_with_fewer_frames_than_stated_is_cut_off(tmp_path, share):
     data = mp3()

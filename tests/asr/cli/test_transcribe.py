@@ -243,13 +243,23 @@ def test_interrupted_subtitles_resume_and_those_done_are_there(
     assert files_below(out) == subtitles
 
 
-def test_files_of_ones_own_are_not_replaced(loaded, trained_run, folder, tmp_path, capsys):
-    own, out = tmp_path / "own" / "01.srt", tmp_path / "own"
+def test_files_of_ones_own_are_kept_and_only_other_recordings_transcribed(
+    loaded, trained_run, folder, subtitles, tmp_path, small_chunks, files_read, monkeypatch, capsys
+):
+    own, out = {"01.srt": "corrected by hand", "11.srt": "mine"}, tmp_path / "own"
     out.mkdir()
-    own.write_text("corrected by hand")
+    (out / "11.srt").write_text("mine")
+    interrupt(monkeypatch, after_chunks=2)
+    assert transcribe(trained_run, folder, out, "--format", "srt") == 130
+    (out / "01.srt").write_text("corrected by hand")
     assert transcribe(trained_run, folder, out, "--format", "srt") == 2
-    assert f"{own}: exists already" in capsys.readouterr().err
-    assert files_below(out) == {"01.srt": "corrected by hand"}
+    assert files_below(out) == subtitles | own
+    files_read.clear()
+    capsys.readouterr()
+    assert transcribe(trained_run, folder, out, "--format", "srt") == 2
+    assert [Path(path).name for path in files_read] == ["05b.wav"]
+    assert "12 of 13 recordings have a file already" in capsys.readouterr().err
+    assert files_below(out) == subtitles | own
 
 
 def test_shards_of_subtitles_share_a_folder(loaded, trained_run, folder, subtitles, tmp_path, small_chunks):

@@ -113,8 +113,8 @@ def record_command(arguments: argparse.Namespace) -> int:
         takes = stack.enter_context(open_takes(arguments.out, arguments.units))
         prompts, goal_s = _prompts(arguments, takes.settings.units)
         listening = stack.enter_context(contextlib.closing(listen(arguments.host, arguments.port)))
-        speakers = _speakers(arguments, names)
         check = _check(arguments.run, takes.settings.units)
+        speakers = _speakers(arguments, names)  # writes their keys
         next_commands = functools.partial(_next_commands, arguments.out, takes.settings.units, arguments.run)
         # the pages of several speakers are those of guests, who have no use for paths of this machine
         collection = SpeechCollection(takes, prompts, goal_s, next_commands if len(speakers) == 1 else None)

@@ -200,6 +200,7 @@ def test_decoder_settings_that_export_writes_are_accepted(language_model, tmp_pa
     members = {**members_of(), "decoder.toml": (tmp_path / "decoder.toml").read_bytes()}
     folder = unpacked(write_members(tmp_path / "a.polyphone", members))
     assert load_settings(folder / "decoder.toml", "lm") == DecoderSettings(beam=8, language_model="lm")
+    assert load_settings(folder / "decoder.toml").beam == (1 if language_model == NOT_EXPORTED else 8)
 
 
 @pytest.mark.parametrize("missing", ["model.json", "config.toml", "vocabulary.txt", CHECKPOINT])

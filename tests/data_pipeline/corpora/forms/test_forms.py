@@ -343,6 +343,7 @@ def test_quoted_cell_of_a_csv_may_hold_line_breaks(delimiter, end, tmp_path):
     [
         'b.wav,"没有结束',
         'b.wav,"没有结束\ny.wav,再见"',
+        'b.wav,"没有结束\nwithout a suffix,再见"',
         'b.wav,"没有结束\ny.wav,"再见"',
         'b.wav,"没有"结束',
         'b.wav,"' + "长\n" * 200 + '"',
