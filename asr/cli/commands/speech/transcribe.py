@@ -50,8 +50,8 @@ def add_transcribe_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--out",
         type=Path,
-        help="output file, or folder for one file a recording (default: standard output); the same command "
-        "resumes an interrupted one",
+        help="output file, or folder for one file a recording, which replaces no file (default: standard "
+        "output); the same command resumes an interrupted one",
     )
     parser.add_argument(
         "--shard",
