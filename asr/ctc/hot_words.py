@@ -20,7 +20,7 @@ from typing import TypeAlias
 import numpy as np
 
 from asr.base.errors import UserError
-from asr.base.text.encodings import file_text
+from asr.base.text.encodings import file_lines
 from asr.base.text.latin import WORD, said_in_latin, with_spoken_digits, without_accents
 from asr.base.text.mixed import is_latin
 from asr.base.text.pinyin import is_syllable
@@ -58,7 +58,7 @@ class HotWords:
         on_progress: OnProgress = ignore_progress,
     ) -> HotWords:
         """Read hot words from a file; see `of`. `on_progress` receives how many lines have been read."""
-        lines = file_text(path, "list of hot words").removesuffix("\n").split("\n")
+        lines = file_lines(path, "list of hot words")
         found = cls.of(
             reported(lines, "reading hot words", "lines", on_progress), vocabulary, pinyin_of, str(path)
         )

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from asr.base.errors import UserError
 from asr.base.system.files import read_lines, whole_file
-from asr.base.text.encodings import file_text
+from asr.base.text.encodings import file_lines
 
 SPEAKERS = "speakers.tsv"
 KEY_BYTES = 16  # 128 random bits
@@ -28,7 +28,7 @@ def read_names(path: Path) -> list[str]:
     Raises:
         UserError: there is none, or one cannot be the name of a folder.
     """
-    lines = [line.split("\t")[0].strip() for line in file_text(path, "list of speakers").split("\n")]
+    lines = [line.split("\t")[0].strip() for line in file_lines(path, "list of speakers")]
     names = [checked_name(line, f"{path}:{number}") for number, line in enumerate(lines, 1) if line]
     if not names:
         raise UserError(f"{path}: expected the name of a speaker in each line, found none")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from asr.audio.formats import AUDIO_SUFFIXES
 from asr.base.errors import UserError
-from asr.base.text.encodings import file_text
+from asr.base.text.encodings import file_lines
 
 PACKED_SUFFIXES = (".tgz", ".tar.gz", ".tar", ".zip")
 BYTE_ORDER_MARK = "\ufeff"
@@ -94,7 +94,7 @@ def raw_lines(path: Path, what: str = "list") -> Iterator[tuple[int, str]]:
     Raises:
         UserError: the file cannot be read, or is in none of the encodings.
     """
-    for number, line in enumerate(file_text(path, what).split("\n"), start=1):
+    for number, line in enumerate(file_lines(path, what), start=1):
         if line.strip().strip(BYTE_ORDER_MARK):
             yield number, line
 

@@ -35,6 +35,11 @@ def file_text(path: Path, what: str = "transcript") -> str:
     return _decoded(data, path, what).replace("\r\n", "\n").replace("\r", "\n")
 
 
+def file_lines(path: Path, what: str) -> list[str]:
+    """Return the lines of a file that a person wrote; see `file_text`."""
+    return file_text(path, what).removesuffix("\n").split("\n")
+
+
 def _decoded(data: bytes, path: Path, what: str) -> str:
     if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
         encodings = ["utf-16"]
@@ -50,7 +55,7 @@ def _decoded(data: bytes, path: Path, what: str) -> str:
 
 
 def _looks_chinese(text: str) -> bool:
-    """Say whether a text has mostly common characters, since nearly any bytes decode as GB 18030."""
+    """Return whether a text has mostly common characters, since nearly any bytes decode as GB 18030."""
     non_ascii = [char for char in text if not char.isascii()]
     num_common = sum(bool(char.encode("gb2312", errors="ignore")) for char in non_ascii)
     return num_common >= COMMON_SHARE * len(non_ascii)

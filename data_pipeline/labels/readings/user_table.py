@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from asr.base.errors import UserError
-from asr.base.text.encodings import file_text
+from asr.base.text.encodings import file_lines
 from asr.base.text.hanzi_text import is_hanzi
 from asr.base.text.latin import WORD, LatinReadings, latin_reading
 from asr.base.text.pinyin import known_syllables, syllables_in
@@ -54,7 +54,7 @@ class UserTable:
         """
         readings: dict[str, tuple[str, ...]] = {}
         line_of: dict[str, int] = {}
-        for number, line in enumerate(file_text(path, "table of readings").split("\n"), start=1):
+        for number, line in enumerate(file_lines(path, "table of readings"), start=1):
             written = line.partition(COMMENT)[0].split()
             if not written:
                 continue
