@@ -1,5 +1,6 @@
 """Test TLS by all protocols with a certificate that a client trusts, and what is said of broken ones."""
 
+import asyncio
 import json
 import ssl
 import urllib.request
@@ -14,7 +15,7 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 from helpers.servers import LIMIT_S, server_process
-from helpers.speech_sockets import open_socket, remaining
+from websockets.asyncio.client import connect
 
 from asr.audio.recording import read_audio
 from asr.cli.main import main
@@ -58,6 +59,16 @@ def test_certificates_that_cannot_be_used_are_named(exported, certificate, autho
     assert "without a passphrase" in error(good_cert, tmp_path / "locked")
 
 
+async def close_code(address, trusting, samples):
+    """Return the code by which a stream ends; the client in threads reads and writes a TLS socket at once."""
+    async with connect(address, ssl=trusting, open_timeout=LIMIT_S) as client:
+        await client.send(samples)
+        await client.send('{"eof": 1}')
+        async for _ in client:
+            pass
+    return client.close_code
+
+
 def test_all_protocols_are_encrypted(exported, clips, authority, certificate):
     trusting = ssl.create_default_context()
     authority.configure_trust(trusting)
@@ -68,10 +79,7 @@ def test_all_protocols_are_encrypted(exported, clips, authority, certificate):
         with urllib.request.urlopen(f"{address}/v1/models", context=trusting, timeout=LIMIT_S) as answer:
             assert json.loads(answer.read())["data"]
         samples = read_audio(clips[0].audio_path).tobytes()
-        with open_socket(address, "/vosk", ssl=trusting) as client:
-            client.send(samples)
-            client.send('{"eof": 1}')
-            assert remaining(client)[1].code == 1000
+        assert asyncio.run(close_code(f"{address.replace('http', 'ws', 1)}/vosk", trusting, samples)) == 1000
         lines = iter(process.stdout.readline, "")
         assert any("gRPC" in line for line in lines)
         credentials = grpc.ssl_channel_credentials(authority.cert_pem.bytes())
