@@ -127,6 +127,20 @@ assert start_devices("1", simulate=False) == ("/CPU:0",)
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
+def test_what_towers_compile_for_cpus_may_first_run_in_several_of_them_at_once():
+    program = """
+import tensorflow as tf
+import multigpu.devices
+softmax = tf.function(lambda x: tf.nn.softmax(x), jit_compile=True)
+print(softmax.experimental_get_compiler_ir(tf.ones((64, 64, 64)))(stage="optimized_hlo"))
+"""
+    environment = {name: value for name, value in os.environ.items() if name != "XLA_FLAGS"}
+    command = [sys.executable, "-c", program]
+    compiled = subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout
+    assert "exponential" in compiled
+    assert "__ynn_fusion" not in compiled
+
+
 class Machine:
     """Imitates TensorFlow's configuration functions on a machine with GPUs, and records their calls."""
 
