@@ -27,8 +27,8 @@ MAX_SIMULATED_DEVICES = 64  # parts of one device
 NVIDIA_SMI_LIMIT_S = 30  # many cards without persistence mode take seconds
 SHARE_OF_CARD = 0.9  # of its memory, for simulated devices: CUDA itself needs some
 
-# XLA of TensorFlow 2.21 builds YNNPACK's subgraphs on CPUs when a compiled function first runs, and without a lock
-# (newer ones have one): towers that run it at once may crash the process. Left empty, it makes none
+# XLA of TensorFlow 2.21 builds YNNPACK's subgraphs when a compiled function first runs on a CPU, and without
+# a lock (newer ones have one): towers that run it at once may crash the process. Left empty, it makes none
 NO_YNNPACK = "--xla_cpu_experimental_ynn_fusion_type="
 if tf.__version__.startswith("2.21.") and NO_YNNPACK not in os.environ.get("XLA_FLAGS", ""):
     os.environ["XLA_FLAGS"] = f"{os.environ.get('XLA_FLAGS', '')} {NO_YNNPACK}".strip()

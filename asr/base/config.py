@@ -210,8 +210,8 @@ class ModelConfig:
     # Gulati et al., 2020, arXiv:2005.08100), or one of ASRT's networks.
     family: Annotated[str, OneOf(NETWORKS)] = "separable"
     # Size of the network: 0.4 to 40 million parameters in the separable family, 1.5 to 45 million in the
-    # conformer family, which has no xl: see asr/model/networks/separable.py and conformer.py.
-    size: Literal["xs", "s", "m", "l", "xl"] = "xs"
+    # conformer family, which has no sm and xl: see asr/model/networks/separable.py and conformer.py.
+    size: Literal["xs", "s", "sm", "m", "l", "xl"] = "xs"
     # Share of activations dropped in training; the dcnn networks have fixed shares of their own.
     dropout: Annotated[float, Range(0.0, 0.9)] = 0.1
     # How a network of the separable family begins: with a convolution over time (1d), or with two (2d) or
