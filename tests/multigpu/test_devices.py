@@ -127,7 +127,7 @@ assert start_devices("1", simulate=False) == ("/CPU:0",)
     assert (ran.returncode, ran.stderr) == (0, "")
 
 
-@pytest.mark.skipif(not tf.__version__.startswith("2.21."), reason="XLA of TensorFlow 2.21 alone lacks a lock")
+@pytest.mark.skipif(not tf.__version__.startswith("2.21."), reason="only its XLA lacks a lock")
 def test_what_towers_compile_for_cpus_may_first_run_in_several_of_them_at_once():
     program = """
 import tensorflow as tf
