@@ -62,7 +62,7 @@ def test_model_that_differs_is_not_written_and_the_status_is_1(
     monkeypatch.setattr(bundle, "litert_model", lambda *arguments, **options: content)
     out = tmp_path / "out"
     assert main(["export", str(separable_run), str(out), "--format", "litert", "--clips", "2"]) == 1
-    assert "at most 0.01 is allowed" in capsys.readouterr().out
+    assert "at most 0.001 is allowed" in capsys.readouterr().out
     assert not list(tmp_path.iterdir())
 
 
