@@ -411,7 +411,12 @@ def _seconds(value: dict[str, str], role: str, columns: dict[str, Column]) -> fl
     text = value.get(role, "")
     if not text or (role == "duration" and "begin" not in columns):
         return None
-    return clock_seconds(text) if ":" in text else float(text) * columns[role].unit_s
+    if ":" in text:
+        return clock_seconds(text)
+    try:
+        return float(text) * columns[role].unit_s
+    except ValueError:
+        raise ValueError(f"expected a number such as 12.5, or a time, received {text[:40]!r}") from None
 
 
 CORPUS = Corpus(

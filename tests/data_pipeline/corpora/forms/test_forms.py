@@ -535,13 +535,15 @@ def test_table_may_name_segments_of_longer_files(tmp_path):
         "long.wav,一,0.5,1.5",
         "long.wav,二,1.5,",
         "long.wav,三,,",
-        "long.wav,四,x,2",
+        'long.wav,四,"1,5",2',
     ]
     (tmp_path / "t.csv").write_text("\n".join(rows), encoding="utf-8")
     reading = table.read(tmp_path / "t.csv", tmp_path)
     segments = {r.text: (r.begin_s, r.end_s) for r in reading.splits["all"]}
     assert segments == {"一": (0.5, 1.5), "二": (1.5, None), "三": (0.0, None)}
-    assert [out.reason for out in reading.left_out] == ["time is not a number"]
+    (left_out,) = reading.left_out
+    assert left_out.reason == "time is not a number"
+    assert left_out.detail == "expected a number such as 12.5, or a time, received '1,5'"
 
 
 def test_cantonese_gets_no_mandarin_pinyin(tmp_path):
