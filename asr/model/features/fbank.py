@@ -82,7 +82,7 @@ class Fbank(FeatureLayer):
 
     def compute(self, audio: Tensor, num_samples: Tensor) -> Tensor:
         """Map audio (B, S) to log energies (B, T, num_mels)."""
-        audio = mirrored(audio / INT16_SCALE, num_samples)
+        audio = mirrored(audio, num_samples)
         before = ops.pad(audio[:, :-1], [[0, 0], [1, 0]])
         # audio - 0.97 * before; written as this, it is precise in spite of an offset
         emphasised = audio - before + (1 - self.PREEMPHASIS) * before
@@ -90,7 +90,8 @@ class Fbank(FeatureLayer):
         # the first sample of a window, which Kaldi emphasises differently, is multiplied by 0
         windows = (frames(emphasised) - offset) * self.window  # (B, T, 400)
         energies = ops.matmul(self.power_spectrum(windows), self.mel)
-        return ops.log(ops.maximum(energies, self.FLOOR))
+        # of samples between -1 and 1
+        return ops.log(ops.maximum(energies / INT16_SCALE**2, self.FLOOR))
 
     @override
     def get_config(self) -> dict[str, Any]:

@@ -45,6 +45,8 @@ class FeatureLayer(keras.layers.Layer):
 
     FIRST_MIDDLE = WINDOW // 2
     """Sample in the middle of the first window."""
+    SUM_TYPE = "float64"
+    """Type of numbers in which means and variances over a clip are added up."""
 
     def __init__(self, *, normalize: bool = False, over_speech: bool = False, **kwargs: Any) -> None:
         super().__init__(**{"name": "features", **kwargs})
@@ -92,9 +94,9 @@ class FeatureLayer(keras.layers.Layer):
             levels_db = unit_db * ops.max(features[..., which], axis=-1, keepdims=True)  # (B, T, 1)
             weights = speech_weights(levels_db, mask)
             lowest, silence = self.floors()
-            features = ops.maximum(normalize_frames(features, weights), lowest) - silence
+            features = ops.maximum(normalize_frames(features, weights, self.SUM_TYPE), lowest) - silence
         elif self.normalize:
-            features = normalize_frames(features, mask)
+            features = normalize_frames(features, mask, self.SUM_TYPE)
         return features * mask, num_frames
 
     def level_features(self) -> tuple[slice, float]:
@@ -107,9 +109,13 @@ class FeatureLayer(keras.layers.Layer):
         floors = np.full(self.num_features, FLOOR, np.float32)
         return floors, floors
 
-    def power_spectrum(self, windows: Tensor) -> Tensor:
-        """Return the squared magnitude (B, T, 257) of a 512-point FFT of windows (B, T, 400)."""
-        spectrum = tf.signal.rfft(windows, [FFT_SIZE])
+    def power_spectrum(self, windows: Tensor, size: int = FFT_SIZE) -> Tensor:
+        """Return the squared magnitudes (B, T, size / 2 + 1) of transforms of windows (B, T, 400).
+
+        The samples of windows are on the int16 scale. The transform is in double precision: the logarithm of
+        a quiet bin beside loud ones would magnify what float32 rounds, and each runtime rounds differently.
+        """
+        spectrum = ops.cast(tf.signal.rfft(ops.cast(windows, "float64"), [size]), "complex64")
         return ops.square(tf.math.real(spectrum)) + ops.square(tf.math.imag(spectrum))
 
     def compute(self, audio: Tensor, num_samples: Tensor) -> Tensor:
@@ -147,13 +153,16 @@ def padding_mask(lengths: Tensor, size: Tensor, dtype: str = "float32") -> Tenso
     return ops.cast(ops.arange(size)[None] < ops.cast(lengths, "int32")[:, None], dtype)
 
 
-def normalize_frames(features: Tensor, weights: Tensor) -> Tensor:
+def normalize_frames(features: Tensor, weights: Tensor, sum_type: str) -> Tensor:
     """Give each feature of each clip mean 0 and variance 1 over its frames, weighted by (B, T, 1)."""
+    features, weights = ops.cast(features, sum_type), ops.cast(weights, sum_type)
     count = ops.maximum(ops.sum(weights, axis=1, keepdims=True), NORMALIZATION_EPSILON)
-    mean = ops.sum(features * weights, axis=1, keepdims=True) / count
-    centred = features - mean
+    centred = features
+    # what a sum rounds in float32 is left in the mean, and found by a second one
+    for _ in range(1 if sum_type == "float64" else 2):
+        centred = centred - ops.sum(centred * weights, axis=1, keepdims=True) / count
     variance = ops.sum(ops.square(centred) * weights, axis=1, keepdims=True) / count
-    return centred * ops.rsqrt(variance + NORMALIZATION_EPSILON)
+    return ops.cast(centred * ops.rsqrt(variance + NORMALIZATION_EPSILON), "float32")
 
 
 def speech_weights(levels_db: Tensor, mask: Tensor) -> Tensor:

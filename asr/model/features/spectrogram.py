@@ -6,7 +6,6 @@ from typing import Any
 
 import keras
 import numpy as np
-import tensorflow as tf
 from keras import ops
 from typing_extensions import override
 
@@ -30,13 +29,9 @@ class Spectrogram(FeatureLayer):
 
     def compute(self, audio: Tensor, num_samples: Tensor) -> Tensor:
         """Map audio (B, S) to a log spectrogram (B, T, 200)."""
-        return ops.log1p(self.magnitudes(frames(audio) * self.window))
+        power = self.power_spectrum(frames(audio) * self.window, WINDOW)  # (B, T, 201)
+        return ops.log1p(ops.sqrt(power[..., : self.num_features]))
 
     @override
     def level_features(self) -> tuple[slice, float]:
         return slice(5, 100), 2 * DB_PER_LOG_POWER  # magnitudes from 0.2 to 4 kHz
-
-    def magnitudes(self, windows: Tensor) -> Tensor:
-        """Return the magnitudes (B, T, 200) of the bins of windows (B, T, 400)."""
-        spectrum = tf.signal.rfft(windows, [WINDOW])  # (B, T, 201) complex64
-        return tf.abs(spectrum)[..., : self.num_features]

@@ -23,10 +23,9 @@ from asr.model.features.layer import (
 from asr.model.features.log_mel import LogMel
 from asr.model.features.mfcc import EPSILON, Mfcc
 from asr.model.features.spectrogram import Spectrogram
-from asr.model.onnx.graph import TO_THE_END, Graph, Value
-from asr.model.onnx.networks.layers import by_frame, padding_mask
-from asr.model.onnx.precise_spectrum import add_precise_magnitudes
-from asr.model.onnx.spectrum import add_power_spectrum, by_bin
+from asr.model.onnx.graph import FLOAT32, FLOAT64, TO_THE_END, Graph, Value
+from asr.model.onnx.networks.layers import padding_mask
+from asr.model.onnx.spectrum import add_power_spectrum, add_windows
 
 
 def add_features(graph: Graph, layer: FeatureLayer, audio: Value, num_samples: Value) -> tuple[Value, Value]:
@@ -70,13 +69,14 @@ def add_normalization(graph: Graph, layer: FeatureLayer, features: Value, num_fr
 
 
 def _normalized(graph: Graph, features: Value, weights: Value) -> Value:
-    """Give each feature mean 0 and variance 1 over frames, by their weights (B, T, 1)."""
+    """Give each feature mean 0 and variance 1 over frames, by their weights (B, T, 1), as in float64."""
+    features, weights = (graph.op("Cast", each, to=FLOAT64) for each in (features, weights))
+    least = graph.constant("epsilon", np.array(NORMALIZATION_EPSILON))
     # a clip without a frame has no weights
-    count = graph.op("Max", graph.op("ReduceSum", weights, [1]), NORMALIZATION_EPSILON)
-    mean = graph.op("ReduceSum", features * weights, [1]) / count
-    centred = features - mean
+    count = graph.op("Max", graph.op("ReduceSum", weights, [1]), least)
+    centred = features - graph.op("ReduceSum", features * weights, [1]) / count
     variance = graph.op("ReduceSum", centred * centred * weights, [1]) / count
-    return centred / graph.op("Sqrt", variance + NORMALIZATION_EPSILON)
+    return graph.op("Cast", centred / graph.op("Sqrt", variance + least), to=FLOAT32)
 
 
 def _speech_weights(graph: Graph, layer: FeatureLayer, features: Value, mask: Value) -> Value:
@@ -101,23 +101,26 @@ def _speech_weights(graph: Graph, layer: FeatureLayer, features: Value, mask: Va
 
 
 def _add_log_mel(graph: Graph, layer: LogMel, audio: Value, num_samples: Value, num_frames: Value) -> Value:
-    power = add_power_spectrum(graph, audio, layer.window * INT16_SCALE)
-    return by_frame(graph, graph.op("Log", _add_filters(graph, power, layer.mel) + 1.0))
+    power = add_power_spectrum(graph, _add_windows(graph, audio, layer.window * INT16_SCALE))
+    return graph.op("Log", _add_filters(graph, power, layer.mel) + 1.0)
 
 
 def _add_spectrogram(
     graph: Graph, layer: Spectrogram, audio: Value, num_samples: Value, num_frames: Value
 ) -> Value:
-    # the logarithm of a quiet bin beside loud ones magnifies what float32 rounds
-    magnitudes = add_precise_magnitudes(graph, audio, layer.window * INT16_SCALE)
-    logs = graph.op("Log", graph.slice(magnitudes, 1, 0, layer.num_features) + 1.0)
+    power = add_power_spectrum(graph, _add_windows(graph, audio, layer.window * INT16_SCALE), WINDOW)
+    logs = graph.op("Log", graph.op("Sqrt", graph.slice(power, 1, 0, layer.num_features)) + 1.0)
     return graph.op("Transpose", logs, perm=[0, 2, 1])
 
 
+def _add_windows(graph: Graph, audio: Value, window: npt.NDArray[np.float32]) -> Value:
+    return add_windows(graph, audio) * graph.constant("window", window[:, None])
+
+
 def _add_filters(graph: Graph, power: Value, filters: npt.NDArray[np.float32]) -> Value:
-    """Map a power spectrum (B, N, 1, T) of 512 points to the energies (B, M, 1, T) of filters (257, M)."""
-    kernel = graph.constant("filters", by_bin(filters))
-    return graph.op("Conv", power, kernel, kernel_shape=[1, 1])
+    """Map a power spectrum (B, 257, T) to the energies (B, T, M) of filters (257, M)."""
+    energies = graph.op("MatMul", graph.constant("filters", filters.T), power)
+    return graph.op("Transpose", energies, perm=[0, 2, 1])
 
 
 def _add_mfcc(graph: Graph, layer: Mfcc, audio: Value, num_samples: Value, num_frames: Value) -> Value:
@@ -127,11 +130,11 @@ def _add_mfcc(graph: Graph, layer: Mfcc, audio: Value, num_samples: Value, num_f
     # the first sample of the padding would keep an echo of the clip's last one
     emphasised *= padding_mask(graph, num_samples, audio, axis=1, rank=2)
     behind = graph.op("Pad", emphasised, [0, 0, 0, HOP - 1])
-    power = add_power_spectrum(graph, behind, np.full(WINDOW, INT16_SCALE, np.float32))
+    power = add_power_spectrum(graph, add_windows(graph, behind) * INT16_SCALE)
     # the first column is the energy of all bins
     every_bin = np.ones_like(layer.mel[:, :1])
     filters = (np.concatenate([every_bin, layer.mel], axis=1) / FFT_SIZE).astype(np.float32)
-    energies = by_frame(graph, _add_filters(graph, power, filters))  # (B, T, 1 + 26)
+    energies = _add_filters(graph, power, filters)  # (B, T, 1 + 26)
     floor = graph.op("Where", graph.op("Equal", energies, 0.0), EPSILON, energies)
     logs = graph.op("Log", floor)
     matrix = np.zeros((1 + layer.NUM_MELS, layer.NUM_CEPSTRA), np.float32)
@@ -148,10 +151,12 @@ def _add_fbank(graph: Graph, layer: Fbank, audio: Value, num_samples: Value, num
     # audio - 0.97 * before; written as this, it is precise in spite of an offset
     emphasised = audio - before + before * rest
     channel = graph.op("Unsqueeze", audio, [1, 2])
-    means = graph.op("AveragePool", channel, kernel_shape=[1, WINDOW], strides=[1, HOP])  # (B, 1, 1, T)
-    power = add_power_spectrum(graph, emphasised, layer.window, means * rest)
+    means = graph.op("AveragePool", channel, kernel_shape=[1, WINDOW], strides=[1, HOP])
+    offset = graph.op("Squeeze", means, [1]) * rest  # (B, 1, T)
+    windows = (add_windows(graph, emphasised) - offset) * graph.constant("window", layer.window[:, None])
+    power = add_power_spectrum(graph, windows)
     energies = _add_filters(graph, power, layer.mel)
-    return by_frame(graph, graph.op("Log", graph.op("Max", energies, layer.FLOOR)))
+    return graph.op("Log", graph.op("Max", energies, layer.FLOOR))
 
 
 def _mirrored(graph: Graph, audio: Value, num_samples: Value) -> Value:

@@ -1,103 +1,69 @@
-"""Write the power spectra of a clip's windows as ONNX nodes: convolutions over the clip, in two steps.
+"""Write the power spectra of a clip's windows as ONNX nodes that compute in double precision.
 
-The steps are those of `asr.model.features.fourier`, with the window and the rotation contained in the first.
-ONNX's own operator DFT takes more than ten times as long in ONNX Runtime. Frames are the last axis, and
-values have a third axis of size 1, because ONNX Runtime's fastest convolutions are those of images.
+The steps are those of `asr.model.features.fourier`, as products of matrices: ONNX Runtime has no convolution
+in double precision, and ONNX's own operator DFT takes more than ten times as long in it. Windows are
+multiplied in float32, as in training, so that both round the same.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from asr.model.features.fourier import Array, Q, bins, fourier_factors, num_rows
+from asr.model.features.fourier import Q, bins, by_column_factors, cosines, num_rows, row_turns
 from asr.model.features.layer import FFT_SIZE, HOP, WINDOW
-from asr.model.onnx.graph import Graph, Value
-
-PARTS = "real", "imag"
-ROWS = num_rows(FFT_SIZE)
+from asr.model.onnx.graph import FLOAT32, FLOAT64, Graph, Value
 
 
-def add_power_spectrum(graph: Graph, audio: Value, window: Array, offsets: Value | None = None) -> Value:
-    """Map audio (B, S) to the squared magnitudes of transforms of its windows, one every 160 samples.
+def add_windows(graph: Graph, audio: Value) -> Value:
+    """Cut audio (B, S) into windows (B, 400, T), one every 160 samples.
 
-    A transform has 512 points, with zeros after the 400 samples of a window.
-
-    Args:
-        graph: to add the nodes to.
-        audio: samples; a clip shorter than a window is padded to one.
-        window: (400,) factors of the samples.
-        offsets: (B, 1, 1, T) to subtract from the samples of each window; None for nothing.
-
-    Returns:
-        (B, N, 1, T), in the order of `asr.model.features.fourier.bins(FFT_SIZE)`.
+    A clip shorter than a window is padded to one.
     """
+    with graph.scope("windows"):
+        length = graph.op("Max", graph.size(audio, 1), WINDOW)
+        num_frames = (length - WINDOW) // HOP + 1
+        num_hops = num_frames + WINDOW // HOP
+        # negative where samples at the end are dropped, which fill no window
+        behind = num_hops * HOP - graph.size(audio, 1)
+        padded = graph.op("Pad", audio, graph.op("Concat", [0, 0, 0], behind, axis=0))
+        hops = graph.op(
+            "Transpose", graph.op("Reshape", padded, [0, -1, HOP]), perm=[0, 2, 1]
+        )  # (B, 160, T + 2)
+        parts = []
+        for begin in range(0, WINDOW, HOP):
+            first, size = begin // HOP, min(HOP, WINDOW - begin)
+            ends = graph.op("Concat", [size], num_frames + first, axis=0)
+            parts.append(graph.op("Slice", hops, [0, first], ends, [1, 2]))
+        return graph.op("Concat", *parts, axis=1)
+
+
+def add_power_spectrum(graph: Graph, windows: Value, size: int = FFT_SIZE) -> Value:
+    """Map windows (B, 400, T) to the squared magnitudes (B, size / 2 + 1, T) of transforms."""
+    rows = num_rows(size)
     with graph.scope("spectrum"):
-        columns = _add_columns(graph, audio)  # (B, 16, S / 16)
-        by_column = graph.op(
-            "Conv",
-            columns,
-            _add_rows(graph, window),
-            kernel_shape=[WINDOW // Q],
-            strides=[HOP // Q],
-            group=Q,
-        )  # (B, 16 * rows * 2, T)
-        by_row = graph.op("Reshape", by_column, [0, Q, ROWS, -1])
-        by_row = graph.op("Transpose", by_row, perm=[0, 2, 1, 3])
-        by_row = graph.op("Reshape", by_row, [0, ROWS * Q * 2, 1, -1])
-        squares = []
-        for part, name in enumerate(PARTS):
-            kernel = graph.op("Tile", graph.constant(name, _columns(part)), [ROWS, 1, 1, 1])
-            values = graph.op("Conv", by_row, kernel, kernel_shape=[1, 1], group=ROWS)  # (B, N, 1, T)
-            if offsets is not None:
-                values -= offsets * graph.constant(f"offset_of_{name}", _transform_of(window, part))
-            squares.append(values * values)
-        return squares[0] + squares[1]
+        grid = graph.op("Reshape", windows, [0, WINDOW // Q, Q, -1])
+        columns = graph.op("Transpose", grid, perm=[0, 2, 1, 3])  # (B, 16, 25, T)
+        columns = graph.op("Cast", columns, to=FLOAT64)
+        by_column = graph.op("MatMul", graph.constant("by_column", by_column_factors(size).T), columns)
+        by_column = graph.op("Reshape", by_column, [0, Q, rows, 2, -1])
+        by_row = graph.op("Transpose", by_column, perm=[2, 0, 1, 3, 4])
+        by_row = graph.op("Reshape", by_row, [rows, 0, 2 * Q, -1])  # (rows, B, 32, T)
+        parts = graph.op("Cast", graph.op("MatMul", _add_by_row(graph, size), by_row), to=FLOAT32)
+        squares = parts * parts
+        power = graph.slice(squares, 2, 0, Q) + graph.slice(squares, 2, Q, None)  # (rows, B, 16, T)
+        power = graph.op("Reshape", graph.op("Transpose", power, perm=[1, 0, 2, 3]), [0, rows * Q, -1])
+        _, first = np.unique(bins(size), return_index=True)
+        return graph.op("Gather", power, graph.constant("bins", first), axis=1)
 
 
-def _add_columns(graph: Graph, audio: Value) -> Value:
-    """Return every 16th sample of audio (B, S), at least a window, as (B, 16, S // 16)."""
-    length = graph.size(audio, 1)
-    # negative where samples at the end are dropped, which fill no column
-    behind = graph.op("Max", graph.op("Sub", WINDOW, length), graph.op("Neg", graph.op("Mod", length, Q)))
-    padded = graph.op("Pad", audio, graph.op("Concat", [0, 0, 0], behind, axis=0))
-    return graph.op("Transpose", graph.op("Reshape", padded, [0, -1, Q]), perm=[0, 2, 1])
+def _add_by_row(graph: Graph, size: int) -> Value:
+    """Return the transposes (rows, 1, 32, 32) of `by_row_factors`.
 
-
-def _add_rows(graph: Graph, window: Array) -> Value:
-    """Return the kernel (16 * rows * 2, 1, 25) that maps each column to the parts of every row.
-
-    It is computed when a runtime loads the model, from constants of a tenth of its size.
+    They are computed when a runtime loads the model, from constants of a thirtieth of their size.
     """
-    samples = np.arange(WINDOW).reshape(-1, Q).T[:, None, None]  # (16, 1, 1, 25)
-    turns = graph.constant("samples", samples) * graph.constant("rows", np.arange(ROWS)[:, None, None])
-    # a sine is a cosine, a quarter turn later
-    turns += graph.constant("parts", np.array([[0], [-FFT_SIZE // 4]]))
-    cosines = np.cos(2 * np.pi * np.arange(FFT_SIZE) / FFT_SIZE).astype(np.float32)
-    waves = graph.op(
-        "Gather", graph.constant("cosines", cosines), graph.op("Mod", turns, FFT_SIZE)
-    )  # (16, rows, 2, 25)
-    by_column = waves * graph.constant("window", window[samples])
-    return graph.op("Reshape", by_column, [-1, 1, WINDOW // Q])
-
-
-def _columns(part: int) -> Array:
-    """Return the kernel (16, 32, 1, 1) that maps the columns of a row, in parts, to a part of its bins."""
-    columns = fourier_factors().columns.reshape(2, Q, 2, Q)
-    return columns[:, :, part].transpose(2, 1, 0).reshape(Q, 2 * Q, 1, 1)
-
-
-def _transform_of(window: Array, part: int) -> Array:
-    """Return a part of the transform of the window itself, (N, 1, 1)."""
-    numbers = np.add.outer(np.arange(ROWS), FFT_SIZE // Q * np.arange(Q)).reshape(-1)
-    transform = np.fft.fft(window.astype(np.float64), FFT_SIZE).conj()[numbers]
-    found: Array = getattr(transform, PARTS[part]).astype(np.float32)[:, None, None]
-    return found
-
-
-def by_bin(filters: Array) -> Array:
-    """Return filters over bins (257, M) as a kernel (M, N, 1, 1) over `add_power_spectrum`."""
-    numbers = bins(FFT_SIZE)
-    _, first = np.unique(numbers, return_index=True)
-    found = np.zeros((len(numbers), filters.shape[1]), np.float32)
-    found[first] = filters
-    return found.T[..., None, None]
+    turns = row_turns(size)
+    numbers = graph.constant("numbers", turns.numbers) * graph.constant("columns", turns.columns)
+    numbers = graph.op("Mod", numbers + graph.constant("parts", turns.parts), size)
+    matrices = graph.op("Gather", graph.constant("cosines", cosines(size)), numbers)
+    matrices = graph.op("Reshape", matrices, [-1, 1, 2 * Q, 2 * Q])
+    return graph.op("Transpose", matrices, perm=[0, 1, 3, 2])

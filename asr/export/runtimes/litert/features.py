@@ -15,7 +15,7 @@ import tensorflow as tf
 from keras import ops
 
 from asr.base.types import Tensor
-from asr.model.features.fourier import Q, bins, fourier_factors, num_rows, precise_factors
+from asr.model.features.fourier import Q, bins, by_column_factors, by_row_factors, num_rows
 from asr.model.features.layer import FFT_SIZE, WINDOW, FeatureLayer
 
 # Sums of products are exact as long as they are below 2^24 times the steps of both factors: those of 25
@@ -34,49 +34,32 @@ def features_for_litert(features: FeatureLayer) -> FeatureLayer:
 class ByProducts(FeatureLayer):
     """The transforms of feature layers as products of matrices."""
 
-    def power_spectrum(self, windows: Tensor) -> Tensor:
+    SUM_TYPE = "float32"
+
+    def power_spectrum(self, windows: Tensor, size: int = FFT_SIZE) -> Tensor:
         """Return what `FeatureLayer.power_spectrum` does."""
-        return power_by_products(windows)
-
-    def magnitudes(self, windows: Tensor) -> Tensor:
-        """Return what `Spectrogram.magnitudes` does."""
-        return precise_magnitudes(windows)[..., : self.num_features]
+        return power_by_products(windows, size)
 
 
-def power_by_products(windows: Tensor) -> Tensor:
-    """Return the squared magnitudes (B, T, 257) of windows (B, T, 400)."""
-    factors, shape = fourier_factors(), tf.shape(windows)
-    grid = tf.reshape(windows, (shape[0], shape[1], WINDOW // Q, Q))
-    real, imaginary = tf.matmul(factors.cos_rows, grid), tf.matmul(factors.sin_rows, grid)
-    cos, sin = factors.cos_rotation, factors.sin_rotation
-    rotated = ops.concatenate([real * cos - imaginary * sin, real * sin + imaginary * cos], axis=-1)
-    squares = tf.square(tf.matmul(rotated, factors.columns))  # (B, T, rows, 32)
-    power = squares[..., :Q] + squares[..., Q:]
-    power = tf.reshape(power, (shape[0], shape[1], num_rows(FFT_SIZE) * Q))
-    _, indices = np.unique(bins(FFT_SIZE), return_index=True)
-    return tf.gather(power, indices, axis=-1)
+def power_by_products(windows: Tensor, size: int) -> Tensor:
+    """Return the squared magnitudes (B, T, size / 2 + 1) of windows (B, T, 400), nearly as in float64.
 
-
-def precise_magnitudes(windows: Tensor) -> Tensor:
-    """Return the magnitudes (B, T, 201) of windows (B, T, 400) of 16-bit samples, nearly as in float64.
-
-    The logarithm of a quiet bin beside loud ones magnifies what float32 rounds. Here what is large is a
-    multiple of a power of two, so that products and their sums are exact, and what is rounded is small
-    (Ozaki et al., 2012, "Error-free transformations of matrix multiplication").
+    LiteRT has no float64. What is large is a multiple of a power of two here, so that products and their sums
+    are exact, and what is rounded is small (Ozaki et al., 2012, "Error-free transformations of matrix
+    multiplication").
     """
-    factors, shape, rows = precise_factors(), tf.shape(windows), num_rows(WINDOW)
+    shape, rows = tf.shape(windows), num_rows(size)
     grid = tf.reshape(windows, (shape[0], shape[1], WINDOW // Q, Q))
     columns = tf.transpose(grid, [0, 1, 3, 2])  # (B, T, 16, 25)
-    large, small = _product(*_split(columns, SAMPLE_STEP), factors.by_column)  # (B, T, 16, rows * 2)
+    large, small = _product(*_split(columns, SAMPLE_STEP), by_column_factors(size))
     large, small = (_by_row(part, rows) for part in (large, small))  # (B, rows, T, 32)
     large, rest = _split(large, SUM_STEP)
-    large, small = _product(large, rest + small, factors.by_row)
-    parts = large + small
-    squares = tf.square(parts)
+    large, small = _product(large, rest + small, by_row_factors(size))
+    squares = tf.square(large + small)
     power = squares[..., :Q] + squares[..., Q:]  # (B, rows, T, 16)
     power = tf.reshape(tf.transpose(power, [0, 2, 1, 3]), (shape[0], shape[1], rows * Q))
-    _, indices = np.unique(bins(WINDOW), return_index=True)
-    return tf.sqrt(tf.gather(power, indices, axis=-1))
+    _, first = np.unique(bins(size), return_index=True)
+    return tf.gather(power, first, axis=-1)
 
 
 def _by_row(values: Tensor, rows: int) -> Tensor:
