@@ -17,15 +17,16 @@ from asr.base.work import OnProgress, Work, ignore_progress
 from asr.ctc.greedy import collapse
 from asr.evaluation.errors.metrics import count_edits
 from asr.evaluation.written_text import characters_of
-from asr.export.format import Outputs, Waveform, Written
+from asr.export.format import Bounds, Outputs, Waveform, Written
 from asr.export.parity import Parity
 from asr.export.worker import RuntimeProcess
 from asr.language.hanzi.converter import Converter
-from asr.model.logit_difference import largest_difference
+from asr.model.logit_difference import allowed_difference, largest_difference
 from asr.transcription.text_writer import TextWriter
 
 if TYPE_CHECKING:
     from asr.evaluation.evaluator import EvaluationData
+    from asr.model.acoustic_model import AcousticModel
     from asr.transcription.recognizer import Recognizer
 
 Logits2D: TypeAlias = npt.NDArray[np.float32]  # (T, V)
@@ -50,6 +51,7 @@ def measure(
     data: EvaluationData,
     manifest: Path,
     exported: ExportedFolder,
+    bounds: Bounds,
     on_progress: OnProgress = ignore_progress,
 ) -> Parity:
     """Run both models on all clips of a set: the exported one clip by clip, and in padded batches if it can.
@@ -59,12 +61,13 @@ def measure(
         data: the set.
         manifest: path of the set.
         exported: the exported model.
+        bounds: of the differences.
         on_progress: receives how many clips are done.
 
     Raises:
         UserError: the runtime cannot load the model.
     """
-    comparison = _Comparison(recognizer.vocabulary, recognizer.model.frame_s)
+    comparison = _Comparison(recognizer.vocabulary, recognizer.model, bounds)
     num_clips, num_done = len(data.utterances), 0
     folder, runtime, written = exported
     with contextlib.ExitStack() as stack:
@@ -79,16 +82,19 @@ def measure(
                 (output,), run_s = alone.run([waveforms[row]])
                 outputs = [output, *([batch[row]] if batch else [])]
                 streamed = streams.run([waveforms[row]])[0][0] if streams else None
-                comparison.add(data.utterances[index], logits[row], outputs, streamed)
+                clip = Clip(data.utterances[index], waveforms[row], logits[row])
+                comparison.add(clip, outputs, streamed)
                 comparison.run_s += run_s
             num_done += len(indices)
             on_progress(Work("comparing the exported model", num_done, num_clips, "clips"))
+        difference, allowed = comparison.worst_difference()
         return Parity(
             manifest=str(manifest),
             num_clips=num_clips,
             audio_s=sum(utterance.duration_s for utterance in data.utterances),
             token=recognizer.vocabulary.token_name,
-            max_logit_difference=comparison.max_logit_difference,
+            max_logit_difference=difference,
+            allowed_logit_difference=allowed,
             num_same_tokens=comparison.num_same_tokens,
             changed=comparison.changed,
             trained=comparison.trained,
@@ -103,17 +109,27 @@ def measure(
         )
 
 
+class Clip(NamedTuple):
+    """A clip on which both models run: the utterance, its samples, and the trained model's logits."""
+
+    utterance: Utterance
+    waveform: Waveform
+    logits: Logits2D
+
+
 class _Comparison:
     """The differences of clips, added up; only its methods and `measure` change it.
 
     Args:
         vocabulary: of the logits.
-        frame_s: duration of a frame of logits.
+        model: the trained model.
+        bounds: of the differences.
     """
 
-    def __init__(self, vocabulary: Vocabulary, frame_s: float) -> None:
-        self._vocabulary, self._frame_s = vocabulary, frame_s
-        self.max_logit_difference: float | None = None
+    def __init__(self, vocabulary: Vocabulary, model: AcousticModel, bounds: Bounds) -> None:
+        self._vocabulary, self._model, self._bounds = vocabulary, model, bounds
+        self._differences: list[tuple[float, float | None]] = []  # of logits, and what is allowed
+        self._is_beyond = False  # whether one is larger than what is allowed
         self.max_time_difference_s: float | None = None
         self.num_same_tokens, self.changed = 0, EditCounts()
         self.trained, self.exported = EditCounts(), EditCounts()
@@ -122,29 +138,25 @@ class _Comparison:
         self.num_same_streamed, self.streamed = 0, EditCounts()
         self.run_s = 0.0
 
-    def add(
-        self, utterance: Utterance, logits: Logits2D, outputs: Sequence[Outputs], streamed: Outputs | None
-    ) -> None:
+    def add(self, clip: Clip, outputs: Sequence[Outputs], streamed: Outputs | None) -> None:
         """Compare the outputs for a clip, the first of which counts for the error rate.
 
         Args:
-            utterance: the clip.
-            logits: of the trained model.
+            clip: the clip, with the logits of the trained model.
             outputs: of the exported model, alone and in a batch.
             streamed: of the exported model on the clip as a stream; None if it has none.
         """
+        utterance = clip.utterance
         reference = utterance.tokens
-        ids, frames = collapse(np.argmax(logits, axis=-1))
+        ids, frames = collapse(np.argmax(clip.logits, axis=-1))
         tokens = self._vocabulary.decode(ids.tolist())
         found = []
         for output in outputs:
             if output.logits is not None:
-                difference = largest_difference(logits, output.logits)
-                # NaN stays
-                self.max_logit_difference = float(np.maximum(self.max_logit_difference or 0.0, difference))
+                self._add_difference(clip, largest_difference(clip.logits, output.logits))
             found.append(self._tokens_of(output))
             if output.times_s is not None and found[-1] == tokens:
-                differences = np.abs(frames * self._frame_s - np.asarray(output.times_s))
+                differences = np.abs(frames * self._model.frame_s - np.asarray(output.times_s))
                 largest = float(np.max(differences, initial=0.0))
                 self.max_time_difference_s = max(self.max_time_difference_s or 0.0, largest)
         self.changed += count_edits(tokens, found[0])
@@ -160,6 +172,25 @@ class _Comparison:
             found_in_stream = self._tokens_of(streamed)
             self.num_same_streamed += found_in_stream == tokens
             self.streamed += count_edits(reference, found_in_stream)
+
+    def _add_difference(self, clip: Clip, difference: float) -> None:
+        allowed = None
+        if self._bounds.same_logits:
+            # asking the model takes long, and is in vain once another clip was beyond what is allowed
+            is_asked = not self._is_beyond
+            allowed = allowed_difference(difference, self._model if is_asked else None, clip.waveform)
+            self._is_beyond |= not difference <= allowed
+        self._differences.append((difference, allowed))
+
+    def worst_difference(self) -> tuple[float | None, float | None]:
+        """Return the largest difference of logits and what is allowed; None for what there is not.
+
+        It is the largest part of what is allowed, or NaN.
+        """
+        if not self._differences:
+            return None, None
+        parts = [difference / (allowed or 1.0) for difference, allowed in self._differences]
+        return self._differences[int(np.argmax(parts))]  # the first NaN, if there is one
 
     def written(self) -> tuple[EditCounts, EditCounts] | None:
         """Return the errors of the written texts, trained and exported; None if none were written."""

@@ -98,7 +98,7 @@ def export(
         about: dict[str, Any] = {"format": format, "quantize": quantize, **trained.about, **written.about}
         write_about(folder, about)
         exported = ExportedFolder(folder, made.runtime, written)
-        parity = measure(trained.recognizer, data, path, exported, on_progress)
+        parity = measure(trained.recognizer, data, path, exported, bounds, on_progress)
         if parity.beyond(bounds):
             raise ParityError(target, parity, bounds)
         write_about(folder, {**about, "parity": parity.as_json()})

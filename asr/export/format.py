@@ -18,7 +18,6 @@ from asr.base.errors import UserError
 from asr.base.model_files.model_file import SUFFIX
 from asr.base.registry import load
 from asr.base.system.files import cannot_write, refuse_existing, whole_folder
-from asr.model.logit_difference import LARGEST_LOGIT_DIFFERENCE
 
 if TYPE_CHECKING:
     import numpy as np
@@ -58,7 +57,8 @@ class Bounds:
     """How far an exported model's outputs may be from the trained model's.
 
     Attributes:
-        logit_difference: largest difference of a logit; None where the runtime gives none.
+        same_logits: whether logits may differ by no more than `allowed_difference`, where the runtime gives
+            them.
         same_tokens: whether the tokens of every clip must be the same.
         changed_tokens: largest share of tokens that may differ; None for any. On small sets, three may.
         extra_errors: largest increase of the error rate, of streams too; None for any. On small sets, three
@@ -67,7 +67,7 @@ class Bounds:
         time_difference_s: by which the beginning of a token may differ, where the runtime says when it is.
     """
 
-    logit_difference: float | None = LARGEST_LOGIT_DIFFERENCE
+    same_logits: bool = True
     same_tokens: bool = False
     changed_tokens: float | None = None
     extra_errors: float | None = None
@@ -216,7 +216,7 @@ class Format:
         return known[quantize]
 
 
-QUANTIZED = Bounds(logit_difference=None, extra_errors=EXTRA_ERRORS)
+QUANTIZED = Bounds(same_logits=False, extra_errors=EXTRA_ERRORS)
 SHERPA_BOUNDS = replace(QUANTIZED, changed_tokens=0.01, extra_written_errors=0.01)
 
 ONNX = Format(

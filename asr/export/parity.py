@@ -23,7 +23,10 @@ class Parity:
         audio_s: seconds of all clips.
         token: what one token is called, such as "syllable".
         max_logit_difference: largest difference of a logit, alone and in batches, as `largest_difference`
-            counts it; None without logits.
+            counts it; where a clip may differ by more than others, that which is the largest part of what is
+            allowed. None without logits.
+        allowed_logit_difference: of that clip, as `asr.model.logit_difference` has it; None where logits may
+            differ by any number.
         num_same_tokens: clips whose tokens are the same, alone and in batches.
         changed: edits from the trained model's tokens to the exported model's.
         trained: errors of the trained model, greedy.
@@ -44,6 +47,7 @@ class Parity:
     audio_s: float
     token: str
     max_logit_difference: float | None
+    allowed_logit_difference: float | None
     num_same_tokens: int
     changed: EditCounts
     trained: EditCounts
@@ -69,6 +73,7 @@ class Parity:
             "audio_s": round(self.audio_s, 3),
             "token": self.token,
             "largest_logit_difference": self.max_logit_difference,
+            "allowed_logit_difference": self.allowed_logit_difference,
             "clips_with_same_tokens": self.num_same_tokens,
             "largest_time_difference_s": self.max_time_difference_s,
             "error_rate_trained": self.trained.rate,
@@ -92,9 +97,9 @@ class Parity:
     def beyond(self, bounds: Bounds) -> list[str]:
         """Return a sentence about each bound that is exceeded."""
         found = []
-        difference, most = self.max_logit_difference, bounds.logit_difference
+        difference, most = self.max_logit_difference, self.allowed_logit_difference
         if difference is not None and most is not None and not difference <= most:
-            found.append(f"logits differ by up to {difference:.3g}, at most {most:g} is allowed")
+            found.append(f"logits differ by up to {difference:.3g}, at most {most:.3g} is allowed")
         seconds, most = self.max_time_difference_s, bounds.time_difference_s
         if seconds is not None and seconds > most:
             found.append(f"a token begins {seconds:.2f} s earlier or later, at most {most} s is allowed")
@@ -128,10 +133,10 @@ def _too_many(errors: int, share: float, counts: EditCounts) -> bool:
     return errors > max(FEW_ERRORS, share * counts.reference_length)
 
 
-def parity_rows(parity: Parity, bounds: Bounds) -> list[tuple[str, str, str]]:
+def parity_rows(parity: Parity) -> list[tuple[str, str, str]]:
     """Return a table of a comparison, headings first."""
-    difference, allowed = parity.max_logit_difference, bounds.logit_difference
-    most = "" if allowed is None else f" (at most {allowed:g})"
+    difference, allowed = parity.max_logit_difference, parity.allowed_logit_difference
+    most = "" if allowed is None else f" (at most {allowed:.2g})"
 
     def same(number: int) -> str:
         return f"{number:,} of {parity.num_clips:,}"

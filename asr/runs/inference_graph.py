@@ -27,7 +27,7 @@ from asr.base.errors import UserError
 from asr.base.system.files import whole_file
 from asr.base.types import Logits
 from asr.base.vocabulary import Vocabulary
-from asr.model.logit_difference import LARGEST_LOGIT_DIFFERENCE, largest_difference
+from asr.model.logit_difference import allowed_difference, largest_difference
 from asr.runs.run import Run
 
 if TYPE_CHECKING:
@@ -149,11 +149,11 @@ def _compare(model: AcousticModel, session: OnnxSession) -> None:
     expected = _rows(model(audio, num_samples))
     alone = [_rows(session.run(clip[None], np.array([len(clip)], np.int32)))[0] for clip in clips]
     for found in (alone, _rows(session.run(audio, num_samples))):
-        differences = list(map(largest_difference, expected, found))
-        if not all(difference <= LARGEST_LOGIT_DIFFERENCE for difference in differences):  # NaN is not
-            raise UserError(
-                f"its logits differ by {differences}, expected at most {LARGEST_LOGIT_DIFFERENCE:g}"
-            )
+        for clip, *logits in zip(clips, expected, found, strict=True):
+            difference = largest_difference(*logits)
+            allowed = allowed_difference(difference, model, clip)
+            if not difference <= allowed:  # NaN is not
+                raise UserError(f"its logits differ by {difference:.3g}, expected at most {allowed:.3g}")
 
 
 def _rows(logits: Logits) -> list[npt.NDArray[np.float32]]:

@@ -46,7 +46,7 @@ def compare(run: Path, quantize: str) -> None:
             made = error
     result = "refused" if isinstance(made, ParityError) else "written"
     print(f"{run.name}, {quantize or 'float32'}, {made.parity.num_clips} clips: {result}", flush=True)
-    for line in align_columns(parity_rows(made.parity, made.bounds), right_from=1):
+    for line in align_columns(parity_rows(made.parity), right_from=1):
         print(f"  {line}", flush=True)
 
 

@@ -12,7 +12,6 @@ from asr.export.exporting import DEFAULT_FORMAT, ParityError, export, format_of
 from asr.export.format import Card
 
 if TYPE_CHECKING:
-    from asr.export.format import Bounds
     from asr.export.parity import Parity
 
 EXIT_DIFFERENT = 1  # the exported model is not the trained one
@@ -80,10 +79,10 @@ def export_command(arguments: argparse.Namespace) -> int:
                 on_progress=bars,
             )
     except ParityError as error:
-        _print_parity(error.parity, error.bounds)
+        _print_parity(error.parity)
         print(f"\n{error}")
         return EXIT_DIFFERENT
-    _print_parity(exported.parity, exported.bounds)
+    _print_parity(exported.parity)
     if exported.folder.is_dir():
         print(f"\n{exported.folder}: written; its README.md says how to use it")
         return 0
@@ -106,11 +105,11 @@ def _card(arguments: argparse.Namespace) -> Card | None:
     return Card(arguments.licence or "", text, not arguments.fine_tuning_only)
 
 
-def _print_parity(parity: Parity, bounds: Bounds) -> None:
+def _print_parity(parity: Parity) -> None:
     from asr.base.text.terminal_table import align_columns
     from asr.base.text.wording import counted
     from asr.export.parity import parity_rows
 
     print(f"\n{counted(parity.num_clips, 'clip')} of {parity.manifest}\n")
-    for line in align_columns(parity_rows(parity, bounds), right_from=1):
+    for line in align_columns(parity_rows(parity), right_from=1):
         print(f"  {line}")
