@@ -65,10 +65,9 @@ def average_run(
     original = Run.open(run)
     directory = path_of(run)
     directory = directory if directory.name not in ("", "..") else directory.resolve()
+    target = _free(path_of(out)) if out else None
     average = average_best(original, best)
-    target = path_of(out) if out else directory.with_name(f"{directory.name}-average{len(average.epochs)}")
-    refuse_address(target, "`out`")
-    refuse_existing(target)
+    target = target or _free(directory.with_name(f"{directory.name}-average{len(average.epochs)}"))
     write_average(original, average, target)
     epochs = tuple(sorted(average.epochs))
     logger.info("%s: the average of epochs %s", target, ", ".join(map(str, epochs)))
@@ -80,6 +79,13 @@ def average_run(
     write_origin(made.directory, origin)
     chosen_epoch = read_checkpoint(original.chosen_checkpoint(), ()).progress.epochs_done
     return AveragedRun(made, epochs, chosen_epoch, manifest, alone, together)
+
+
+def _free(target: Path) -> Path:
+    """Return the path of a new run; a UserError if it is an address, or exists."""
+    refuse_address(target, "`out`")
+    refuse_existing(target)
+    return target
 
 
 def _greedy_evaluation(run: Run, data: Dataset) -> Evaluation:
