@@ -32,9 +32,10 @@ def by_column_factors(size: int) -> Float64:
 
 
 class RowTurns(NamedTuple):
-    """How the matrices of `by_row_factors` follow from cosines: those of numbers * columns + parts.
+    """How the matrices follow from cosines that lead from a row's columns to the parts of its bins.
 
-    The axes of their product are those of the matrices: (rows, 16, 2, 2, 16).
+    Their axes are (rows, 16, 2, 2, 16): row, column and part of what is given, part and column of the result.
+    An element is the cosine of numbers * columns + parts, which contains the rotation of the columns.
     """
 
     numbers: Indices  # k + P c, (rows, 1, 1, 1, 16)
@@ -48,17 +49,6 @@ def row_turns(size: int) -> RowTurns:
     # a sine is a cosine, a quarter turn later
     parts = size // 4 * np.array([[0, -1], [1, 0]])[..., None]
     return RowTurns(numbers, np.arange(Q)[:, None, None, None], parts)
-
-
-def by_row_factors(size: int) -> Float64:
-    """Return the matrices (rows, 32, 32) from a row's columns, with their parts, to the parts of its bins.
-
-    They contain the rotation of the columns.
-    """
-    turns = row_turns(size)
-    numbers = (turns.columns * turns.numbers + turns.parts) % size
-    found: Float64 = cosines(size)[numbers].reshape(-1, 2 * Q, 2 * Q)
-    return found
 
 
 def cosines(size: int) -> Float64:

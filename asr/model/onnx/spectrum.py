@@ -26,9 +26,8 @@ def add_windows(graph: Graph, audio: Value) -> Value:
         # negative where samples at the end are dropped, which fill no window
         behind = num_hops * HOP - graph.size(audio, 1)
         padded = graph.op("Pad", audio, graph.op("Concat", [0, 0, 0], behind, axis=0))
-        hops = graph.op(
-            "Transpose", graph.op("Reshape", padded, [0, -1, HOP]), perm=[0, 2, 1]
-        )  # (B, 160, T + 2)
+        hops = graph.op("Reshape", padded, [0, -1, HOP])
+        hops = graph.op("Transpose", hops, perm=[0, 2, 1])  # (B, 160, T + 2)
         parts = []
         for begin in range(0, WINDOW, HOP):
             first, size = begin // HOP, min(HOP, WINDOW - begin)
@@ -57,7 +56,7 @@ def add_power_spectrum(graph: Graph, windows: Value, size: int = FFT_SIZE) -> Va
 
 
 def _add_by_row(graph: Graph, size: int) -> Value:
-    """Return the transposes (rows, 1, 32, 32) of `by_row_factors`.
+    """Return the matrices (rows, 1, 32, 32) of `row_turns`, transposed.
 
     They are computed when a runtime loads the model, from constants of a thirtieth of their size.
     """
