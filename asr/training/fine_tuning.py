@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from asr.base.config import RECIPE, Config, own_learning_rate
+from asr.base.config import RECIPE, Config, FeatureConfig, own_learning_rate
 from asr.base.errors import UserError
 from asr.base.text.wording import counted, listed
 from asr.base.vocabulary import Vocabulary
@@ -90,6 +90,15 @@ class Loaded:
             counts.append(f"{len(self.dropped_tokens):,} not used ({_some(self.dropped_tokens)})")
         parts = next((f"; {weight.reason}" for weight in self.in_part if weight.path.endswith("/rows")), "")
         return f"tokens: {', '.join(counts)}{parts}"
+
+
+def differing_features(ours: FeatureConfig, theirs: FeatureConfig) -> list[str]:
+    """Return the settings of features that differ from those with which weights were trained, and how."""
+    return [
+        f"features.{field.name} is {here!r} and was {there!r}"
+        for field in dataclasses.fields(ours)
+        if (here := getattr(ours, field.name)) != (there := getattr(theirs, field.name))
+    ]
 
 
 class _Rows(NamedTuple):

@@ -391,13 +391,19 @@ def _resume_hint(run: Run, command: str) -> str:
 def _load_weights(config: Config, model: AcousticModel, vocabulary: Vocabulary, is_chief: bool) -> None:
     """Load the matching weights of another run into a new model, and log which do not match."""
     from asr.runs.checkpoint import read_checkpoint
-    from asr.training.fine_tuning import load_matching
+    from asr.training.fine_tuning import differing_features, load_matching
 
     other = Run.open(config.train.init_from)
     path = other.chosen_checkpoint()
     loaded = load_matching(model, vocabulary, read_checkpoint(path).decoding_weights, other.vocabulary())
     if is_chief:
         logger.info("\n".join([f"weights of {path}:", *(f"  {line}" for line in loaded.lines())]))
+        if differing := differing_features(config.features, other.config().features):
+            logger.warning(
+                "%s when %s was trained, whose weights know no other features; leave it out",
+                " and ".join(differing),
+                config.train.init_from,
+            )
 
 
 def _with_start(setup: TrainingSetup, engine: Engine, stop: StopRequest) -> TrainingSetup:

@@ -59,6 +59,13 @@ def test_the_other_runs_weights_are_evaluated_and_saved_as_epoch_0(parent, tuned
     assert all((first[path] == array).all() for path, array in theirs.items() if "seed" not in path)
 
 
+def test_features_that_the_weights_do_not_know_are_said(parent, clip_config, caplog):
+    tuned_from(parent, clip_config, "same-features", "train.epochs=1")
+    assert "whose weights know no other features" not in caplog.text
+    tuned_from(parent, clip_config, "others", "train.epochs=1", "features.normalize_over=speech")
+    assert f"features.normalize_over is 'speech' and was 'clip' when {parent.directory} was tr" in caplog.text
+
+
 def test_a_fine_tuned_run_is_not_worse_than_its_parent_on_dev(parent, tuned):
     assert dev_error_of(tuned.run) <= tuned.run.start_error()
     assert all(m.dev_error <= tuned.run.start_error() for m in tuned.run.metrics() if m.chosen)
