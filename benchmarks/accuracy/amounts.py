@@ -1,6 +1,6 @@
 """Measures the errors that are left after training on some minutes of speech, from nothing and from a model.
 
-    python -m benchmarks.accuracy.amounts data/mine --parent runs/demo
+    python -m benchmarks.accuracy.amounts data/mine --parent general runs/demo
     python -m benchmarks.accuracy.amounts data/aishell_sample --speaker S0150 --parent runs/demo
 
 The folder has the manifests of `asr prepare`. With `--speaker`, the utterances of this speaker in all of
@@ -35,7 +35,7 @@ def main() -> None:
     parser.add_argument("folder", type=Path, help="with train.jsonl, dev.jsonl and test.jsonl")
     parser.add_argument("--speaker", help="whose utterances are used only")
     parser.add_argument("--minutes", type=float, nargs="+", default=[5, 20, 60], metavar="N")
-    parser.add_argument("--parent", type=Path, nargs="*", default=[], help="runs to start from as well")
+    parser.add_argument("--parent", nargs="*", default=[], help="runs or model files to start from as well")
     parser.add_argument("--config", default="demo", help="whose model and training are used")
     parser.add_argument("--out", type=Path, default=Path("runs/amounts"), help="folder of the runs")
     parser.add_argument("--set", action="append", default=[], metavar="SECTION.KEY=VALUE")
@@ -52,7 +52,7 @@ def main() -> None:
         manifest = arguments.out.resolve() / f"{minutes:g}-minutes.jsonl"
         write_manifest(manifest, some)
         for parent in (None, *arguments.parent):
-            start = parent.name if parent else "nothing"
+            start = Path(parent).name if parent else "nothing"
             rate = measured(arguments, manifest, f"{minutes:g}-minutes-from-{start}", parent)
             rows[f"{minutes:g} minutes, from {start}"] = f"{rate:.1%}"
     show(f"errors on {arguments.folder / 'test.jsonl'} after training on", rows)
@@ -88,7 +88,7 @@ def _absolute(utterance: Utterance) -> Utterance:
     return dataclasses.replace(utterance, audio_path=str(Path(utterance.audio_path).resolve()))
 
 
-def measured(arguments: argparse.Namespace, manifest: Path, name: str, parent: Path | None) -> float:
+def measured(arguments: argparse.Namespace, manifest: Path, name: str, parent: str | None) -> float:
     """Return the error rate on test of a run on a manifest, which is trained unless it is finished."""
     run = Run(arguments.out.resolve() / name)
     folder = arguments.folder.resolve()
@@ -97,7 +97,7 @@ def measured(arguments: argparse.Namespace, manifest: Path, name: str, parent: P
         *(f"data.{split}={folder / split}.jsonl" for split in ("dev", "test")),
     ]
     settings += ["data.corpus=", f"train.runs_dir={run.directory.parent}", *arguments.set]
-    settings += [f"train.init_from={parent.resolve()}"] if parent else []
+    settings += [f"train.init_from={parent}"] if parent else []
     if not run.exists:
         words = [word for setting in settings for word in ("--set", setting)]
         subprocess.run([sys.executable, str(TRAIN), arguments.config, "--name", name, *words], check=True)

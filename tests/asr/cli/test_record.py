@@ -94,14 +94,14 @@ def commands_after(out, monkeypatch, tmp_path, run=None):
     return _next_commands(Path(out), "syllables", run, ("train", "dev"))
 
 
-def test_next_commands_begin_from_a_run_that_exists_and_have_a_free_name(monkeypatch, tmp_path):
-    monkeypatch.setattr(named, "BOX", tmp_path / "none.polyphone")
+def test_next_commands_begin_from_weights_that_exist_and_have_a_free_name(monkeypatch, tmp_path):
     first = commands_after("data/voice", monkeypatch, tmp_path)
     assert list(first) == ["doctor", "inspect", "train"]
-    assert "init_from" not in first["train"]
-    assert "--name voice --set data.corpus= data.train=data/voice/train.jsonl" in first["train"]
-    (tmp_path / "runs" / "demo" / "checkpoints").mkdir(parents=True)
-    assert "train.init_from=runs/demo" in commands_after("data/voice", monkeypatch, tmp_path)["train"]
-    (tmp_path / "runs" / "voice").mkdir()
+    voice = "--name voice --set"
+    assert f"{voice} train.init_from=general data.corpus= data.train=data/voice/train.jsonl" in first["train"]
+    with monkeypatch.context() as patch:
+        patch.setattr(named, "BOX", tmp_path / "none.polyphone")
+        assert f"{voice} data.corpus=" in commands_after("data/voice", monkeypatch, tmp_path)["train"]
+    (tmp_path / "runs" / "voice").mkdir(parents=True)
     second = commands_after("data/voice", monkeypatch, tmp_path, Path("runs/voice"))["train"]
     assert "--name voice-2 --set train.init_from=runs/voice" in second

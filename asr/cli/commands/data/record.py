@@ -40,7 +40,6 @@ PORT = 20004  # besides those of `asr serve` and of ASRT's gRPC
 MINUTES = 30.0
 SPEAKER = "me"
 RUNS = Path("runs")
-USUAL_RUN = RUNS / "demo"  # of the tutorials
 WHY_CONTRADICTED = "it does not know this voice, or the sentences are read otherwise than they are labelled"
 PROMPTS_LEFT_OUT = "prompts_left_out.tsv"
 TAKE_MB = 12  # of a minute at 96 kHz
@@ -225,8 +224,6 @@ def _next_commands(out: Path, units: Unit, run: str | None, splits: Collection[s
     begin = run
     if begin is None and units == "syllables" and has_general(recognizes=False):
         begin = GENERAL
-    elif begin is None and units == "syllables" and (USUAL_RUN / "checkpoints").is_dir():
-        begin = str(USUAL_RUN)
     settings = [f"train.init_from={begin}"] if begin else []
     settings += ["data.corpus=", *(f"data.{split}={path}" for split, path in manifests.items())]
     # a run may have the name already: the run to begin from is often named after the same corpus

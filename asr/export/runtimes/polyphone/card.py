@@ -34,7 +34,7 @@ def card_of(name: str, about: Mapping[str, Any], text: str) -> str:
         lines += [TUNE_ALONE]
     lines += [f"- {key}: {value}" for key, value in _facts(about)]
     if rates := about["error_rates"]:
-        lines += ["", "## Errors", "", *_table(rates)]
+        lines += ["", "## Errors", "", "With 95 % intervals.", "", *_table(rates)]
     lines += ["", USE.format(name=name)]
     return "\n".join(lines) + (f"\n{text.strip()}\n" if text.strip() else "")
 
@@ -62,10 +62,13 @@ def _facts(about: Mapping[str, Any]) -> list[tuple[str, str]]:
 
 
 def _table(rates: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return a table of error rates with their intervals."""
-    lines = ["| set | decoder | unit | error rate | 95 % interval | utterances |", "|" + "---|" * 6]
+    """Return a table of error rates with their intervals: a set has a row, a unit a column."""
+    units = list(dict.fromkeys(rate["unit"] for rate in rates))
+    rows: dict[tuple[str, ...], dict[str, str]] = {}
     for rate in rates:
         low, high = (percent(bound) for bound in rate["interval"])
-        cells = [rate["set"], rate["decoder"], rate["unit"], percent(rate["rate"]), f"{low} to {high}"]
-        lines.append(f"| {' | '.join([*cells, format(rate['utterances'], ',')])} |")
-    return lines
+        row = rows.setdefault((rate["set"], rate["decoder"], format(rate["utterances"], ",")), {})
+        row[rate["unit"]] = f"{percent(rate['rate'])} ({low} to {high})"
+    lines = [["set", "decoder", "utterances", *units], ["---"] * (3 + len(units))]
+    lines += [[*key, *(row.get(unit, "") for unit in units)] for key, row in rows.items()]
+    return [f"| {' | '.join(line)} |" for line in lines]

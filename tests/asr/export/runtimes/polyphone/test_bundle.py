@@ -1,6 +1,7 @@
 """A model file is used wherever a run is, with the run's results."""
 
 import json
+import re
 import shutil
 import subprocess
 import sys
@@ -106,7 +107,10 @@ def test_card_says_what_the_publisher_and_the_evaluations_say(for_tuning):
     with zipfile.ZipFile(for_tuning) as archive:
         card = archive.read("card.md").decode()
     assert "licence of the weights: CC0" in card
-    assert "| config/dev | greedy | syllable |" in card
+    units = list(dict.fromkeys(rate["unit"] for rate in about(for_tuning)["error_rates"]))
+    assert f"\n| set | decoder | utterances | {' | '.join(units)} |\n" in card
+    rate = r" [\d.]+% \([\d.]+% to [\d.]+%\) \|"
+    assert re.search(rf"\n\| config/dev \| greedy \| 4 \|({rate}){{{len(units)}}}\n", card)
     assert card.endswith("Teachers read.\n")
     assert "start for fine-tuning" in card
     assert about(for_tuning)["recognizes"] is False
@@ -219,7 +223,6 @@ def test_takes_are_checked_by_the_general_model_and_training_begins_from_it(
     )  # of random weights: it recognizes other syllables
     assert record._check(None, "characters") is None
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "runs/demo/checkpoints").mkdir(parents=True)
     commands = record._next_commands(Path("data/voice"), "syllables", None, ("train", "dev"))
     assert "train.init_from=general" in commands["train"]
 
