@@ -445,7 +445,7 @@ def accept_a_correction(folder):
     first = read_manifest(folder / "data/mine/train.jsonl")[0]
     suggested = ("ni3", *first.tokens[1:])
     row = ReviewRow("y", first.id, first.audio_path, first.text, first.tokens, suggested, "", "1")
-    write_review(folder / "runs/from-demo/review-mine-train.csv", [row])
+    write_review(folder / "runs/from-general/review-mine-train.csv", [row])
 
 
 def lay_down_asrt(folder):

@@ -69,14 +69,15 @@ def test_wheel_has_every_file_of_the_packages_and_the_configurations(installed):
     assert installed == files
 
 
-def test_the_wheel_brings_its_licence_and_that_of_the_hanzi_model(wheel):
+def test_the_wheel_brings_its_licence_and_those_of_what_its_models_learned_from(wheel):
     with zipfile.ZipFile(wheel) as archive:
         names = {name.partition(".dist-info/")[2]: name for name in archive.namelist()}
         metadata = archive.read(names["METADATA"]).decode()
         licence = archive.read(names["licenses/LICENSE"]).decode()
-    assert "License-Expression: Apache-2.0" in metadata
+    assert "License-Expression: Apache-2.0 AND CC-BY-SA-4.0" in metadata
     assert "Version 2.0, January 2004" in licence
-    assert "licenses/asr/language/hanzi/NOTICE.md" in names
+    for notice in ("asr/language/hanzi/NOTICE.md", "asr/base/model_files/general.md"):
+        assert f"licenses/{notice}" in names
 
 
 @pytest.mark.slow

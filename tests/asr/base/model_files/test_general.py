@@ -1,0 +1,38 @@
+"""Test the weights that are included, as whoever starts from them does."""
+
+import pytest
+
+from asr import Recognizer
+from asr.base.model_files.model_file import CARD, about_of
+from asr.base.model_files.named import BOX, named_folder
+from asr.cli.main import main
+from asr.evaluation.errors.metrics import total_edits
+from asr.runs.run import Run
+
+LARGEST_BYTES = 15_000_000
+
+
+def test_its_card_lies_beside_it_and_says_what_the_file_says():
+    about, card = about_of(BOX), BOX.with_suffix(".md").read_text(encoding="utf-8")
+    assert (named_folder("general") / CARD).read_text(encoding="utf-8") == card
+    assert BOX.stat().st_size < LARGEST_BYTES
+    assert f"licence of the weights: {about['licence']}" in card
+    assert about["error_rates"]
+    for rate in about["error_rates"]:
+        assert f"| {rate['set']} |" in card
+    assert not about["recognizes"]
+    assert "they do not recognize speech well enough as they are" in card
+
+
+def test_it_knows_the_syllables_of_mandarin(clips):
+    recognizer = Recognizer.load("general")
+    pairs = [(clip.tokens, recognizer.transcribe(clip.audio_path).tokens) for clip in clips]
+    assert total_edits(pairs).rate < 0.3
+
+
+@pytest.mark.slow
+def test_training_starts_from_it(separable_config):
+    settings = ["train.init_from=general", "train.epochs=1", "features.normalize_over=speech"]
+    assert main(["train", str(separable_config), "--name", "from-general", "--set", *settings]) == 0
+    start = Run(separable_config.parent / "runs" / "from-general").start_error()
+    assert start < 0.4
