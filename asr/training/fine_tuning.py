@@ -24,6 +24,7 @@ from asr.base.errors import UserError
 from asr.base.text.wording import counted, listed
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import AcousticModel
+from asr.model.features import make_features
 
 Array = npt.NDArray[Any]
 
@@ -94,6 +95,11 @@ class Loaded:
 
 def differing_features(ours: FeatureConfig, theirs: FeatureConfig) -> list[str]:
     """Return the settings of features that differ from those with which weights were trained, and how."""
+    if ours.kind == theirs.kind:  # 0 and the number that it stands for are the same
+        ours, theirs = (
+            dataclasses.replace(config, num_mels=make_features(config).num_features)
+            for config in (ours, theirs)
+        )
     return [
         f"features.{field.name} is {here!r} and was {there!r}"
         for field in dataclasses.fields(ours)

@@ -400,7 +400,7 @@ def _load_weights(config: Config, model: AcousticModel, vocabulary: Vocabulary, 
         logger.info("\n".join([f"weights of {path}:", *(f"  {line}" for line in loaded.lines())]))
         if differing := differing_features(config.features, other.config().features):
             logger.warning(
-                "%s when %s was trained, whose weights know no other features; leave it out",
+                "%s when %s was trained, whose weights know no other features; leave out what differs",
                 " and ".join(differing),
                 config.train.init_from,
             )

@@ -91,7 +91,7 @@ class Recognizer:
 
         Args:
             run: a run's directory, a model file that `asr export --format polyphone` wrote, or its address;
-                None for the model `general`, if the installation carries it.
+                None for the model `general`, if the installation carries one that recognizes.
             devices: on which the model runs: the whole model on each, or, with the engine "stages", layers of
                 a model that does not fit on one.
             settings: of the decoder; None for those that `asr tune-decoder` saved, else greedy decoding.

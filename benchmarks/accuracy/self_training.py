@@ -36,7 +36,7 @@ ROOT = Path(__file__).resolve().parents[2]
 def main() -> None:
     parser = argparse.ArgumentParser(description="Errors after rounds of self-training.")
     parser.add_argument("folder", type=Path, help="with train.jsonl, dev.jsonl and test.jsonl")
-    parser.add_argument("--parent", type=Path, help="a run to start from")
+    parser.add_argument("--parent", help="a run or model file to start from")
     parser.add_argument("--share", type=float, default=0.1, help="of the utterances, that keep their text")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--restart", action="store_true", help="train each round as the first run was")
@@ -88,7 +88,7 @@ def train(arguments: argparse.Namespace, directory: Path, parent: Path | None, s
         f"data.train={arguments.out.resolve() / 'some.jsonl'}",
         *(f"data.{split}={folder / split}.jsonl" for split in ("dev", "test")),
         f"train.runs_dir={directory.parent}",
-        *([f"train.init_from={parent.resolve()}"] if parent else []),
+        *([f"train.init_from={parent}"] if parent else []),
         *settings,
     ]
     words = [word for setting in chosen for word in ("--set", setting)]

@@ -52,6 +52,7 @@ def assert_same_weights(one, other):
 def smooth_gradients():
     """Train with SiLU in place of ReLU. The gradient of ReLU jumps at zero: of a hundred thousand inputs one
     may be so near to it that rounding decides its sign, and then two trainings differ that are both right.
+    The few inputs of a gate, which network xs does not have, would keep their ReLU.
     """
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(keras.ops, "relu", keras.ops.silu)

@@ -10,7 +10,7 @@ from asr.base.system.storage.address import path_of
 
 RUN_HELP = (
     "a run directory, such as runs/demo, a model file, or its address (default: the model `general`, if this "
-    "installation carries it)"
+    "installation carries one that recognizes)"
 )
 
 

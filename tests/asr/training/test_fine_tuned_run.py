@@ -60,10 +60,14 @@ def test_the_other_runs_weights_are_evaluated_and_saved_as_epoch_0(parent, tuned
 
 
 def test_features_that_the_weights_do_not_know_are_said(parent, clip_config, caplog):
-    tuned_from(parent, clip_config, "same-features", "train.epochs=1")
+    tuned_from(parent, clip_config, "same-features", "train.epochs=1", "features.num_mels=64")  # what 0 means
     assert "whose weights know no other features" not in caplog.text
-    tuned_from(parent, clip_config, "others", "train.epochs=1", "features.normalize_over=speech")
-    assert f"features.normalize_over is 'speech' and was 'clip' when {parent.directory} was tr" in caplog.text
+    others = ["features.normalize_over=speech", "features.normalize=false"]
+    tuned_from(parent, clip_config, "others", "train.epochs=1", *others)
+    assert (
+        "features.normalize is False and was True and features.normalize_over is 'speech' and was 'clip' "
+        f"when {parent.directory} was trained" in caplog.text
+    )
 
 
 def test_a_fine_tuned_run_is_not_worse_than_its_parent_on_dev(parent, tuned):

@@ -84,7 +84,8 @@ def add_record_arguments(parser: argparse.ArgumentParser) -> None:
         "--run",
         metavar="RUN",
         help="a run, a model file or its address, whose model checks in the background whether each sentence "
-        "was said as written (default: the model `general`, if this installation carries it)",
+        "was said as written (default: the model `general`, if this installation carries one that "
+        "recognizes)",
     )
     add_address_arguments(parser, PORT)
     group = parser.add_argument_group("who may use it", "each speaker's link has a key that nobody can guess")

@@ -8,12 +8,14 @@ from typing import Any
 from asr.base.text.wording import percent
 
 NOT_STATED = "not stated"
+RECOGNIZE = """\
+asr transcribe {name}.polyphone question.mp3
+"""
 USE = """\
 ## Use
 
 ```sh
-asr transcribe {name}.polyphone question.mp3
-python train.py mine.toml --name mine --set train.init_from={name}.polyphone
+{recognize}python train.py mine.toml --name mine --set train.init_from={name}.polyphone
 ```
 """
 TUNE_ALONE = """\
@@ -35,7 +37,8 @@ def card_of(name: str, about: Mapping[str, Any], text: str) -> str:
     lines += [f"- {key}: {value}" for key, value in _facts(about)]
     if rates := about["error_rates"]:
         lines += ["", "## Errors", "", "With 95 % intervals.", "", *_table(rates)]
-    lines += ["", USE.format(name=name)]
+    recognize = RECOGNIZE.format(name=name) if about["recognizes"] else ""
+    lines += ["", USE.format(name=name, recognize=recognize)]
     return "\n".join(lines) + (f"\n{text.strip()}\n" if text.strip() else "")
 
 

@@ -5,6 +5,7 @@ import pytest
 from asr import Recognizer
 from asr.base.model_files.model_file import CARD, about_of
 from asr.base.model_files.named import BOX, named_folder
+from asr.base.text.wording import percent
 from asr.cli.main import main
 from asr.evaluation.errors.metrics import total_edits
 from asr.runs.run import Run
@@ -19,7 +20,8 @@ def test_its_card_lies_beside_it_and_says_what_the_file_says():
     assert f"licence of the weights: {about['licence']}" in card
     assert about["error_rates"]
     for rate in about["error_rates"]:
-        assert f"| {rate['set']} |" in card
+        (row,) = [line for line in card.splitlines() if line.startswith(f"| {rate['set']} |")]
+        assert f"| {percent(rate['rate'])} (" in row
     assert not about["recognizes"]
     assert "they do not recognize speech well enough as they are" in card
 

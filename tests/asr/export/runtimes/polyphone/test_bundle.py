@@ -113,6 +113,7 @@ def test_card_says_what_the_publisher_and_the_evaluations_say(for_tuning):
     assert re.search(rf"\n\| config/dev \| greedy \| 4 \|({rate}){{{len(units)}}}\n", card)
     assert card.endswith("Teachers read.\n")
     assert "start for fine-tuning" in card
+    assert "asr transcribe" not in card
     assert about(for_tuning)["recognizes"] is False
     assert {rate["unit"] for rate in about(for_tuning)["error_rates"]} >= {"syllable"}
 
