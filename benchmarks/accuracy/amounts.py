@@ -52,7 +52,7 @@ def main() -> None:
         manifest = arguments.out.resolve() / f"{minutes:g}-minutes.jsonl"
         write_manifest(manifest, some)
         for parent in (None, *arguments.parent):
-            start = Path(parent).name if parent else "nothing"
+            start = Path(parent.partition("#")[0]).name if parent else "nothing"  # an address has a digest
             rate = measured(arguments, manifest, f"{minutes:g}-minutes-from-{start}", parent)
             rows[f"{minutes:g} minutes, from {start}"] = f"{rate:.1%}"
     show(f"errors on {arguments.folder / 'test.jsonl'} after training on", rows)

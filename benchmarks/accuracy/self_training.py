@@ -75,7 +75,9 @@ def shared_out(utterances: Sequence[Utterance], share: float) -> tuple[list[Utte
     return shuffled[:number], shuffled[number:]
 
 
-def train(arguments: argparse.Namespace, directory: Path, parent: Path | None, settings: list[str]) -> None:
+def train(
+    arguments: argparse.Namespace, directory: Path, parent: str | Path | None, settings: list[str]
+) -> None:
     """Train a run, unless it is finished."""
     folder, run = arguments.folder.resolve(), Run(directory)
     if run.exists and read_state(directory).state == "finished":
