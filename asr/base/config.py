@@ -12,11 +12,10 @@ key, what was expected and the most similar valid name.
 from __future__ import annotations
 
 import dataclasses
-import difflib
 import json
 import tomllib
 import typing
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
@@ -27,6 +26,7 @@ from asr.base.registry import FEATURE_KINDS, NETWORKS, SIZED_NETWORKS
 from asr.base.system.files import is_utf8, read_lines
 from asr.base.system.storage.address import path_of
 from asr.base.text.units import read_units
+from asr.base.text.wording import did_you_mean
 
 Settings = TypeVar("Settings", bound=Any)
 
@@ -594,9 +594,3 @@ def _check_text(where: str, value: str, checked: Checked) -> None:
             checked.check(value)
     except UserError as error:
         raise UserError(f"{where}: {error}") from None
-
-
-def did_you_mean(name: str, known: Iterable[str]) -> str:
-    """Return " (did you mean X?)" with the most similar known name; empty where none is similar."""
-    matches = difflib.get_close_matches(name, list(known), n=1)
-    return f" (did you mean {matches[0]}?)" if matches else ""

@@ -31,7 +31,7 @@ from asr.base.config import BEFORE_THEIR_KEYS, Config, dump_config, load_config
 from asr.base.decoder_settings import GENERAL, DecoderSettings, load_settings, save_settings
 from asr.base.errors import UserError
 from asr.base.model_files.model_file import ABOUT
-from asr.base.model_files.named import default_run, named_folder
+from asr.base.model_files.named import default_run, meant_by, named_folder
 from asr.base.system.files import read_lines, whole_file
 from asr.base.types import Utterance
 from asr.base.vocabulary import Vocabulary
@@ -93,7 +93,11 @@ class Run:
                     f"{directory}: expected a run, received a folder of `asr export`; its README.md shows "
                     "how to recognize with it, or name the run that it was made of"
                 )
-            raise UserError(f"{directory}: no run here (no config.toml); `asr train` creates runs in runs/")
+            meant = meant_by(directory)
+            raise UserError(
+                f"{directory}: no run here (no config.toml); "
+                + (f"did you mean {meant}?" if meant else "`asr train` creates runs in runs/")
+            )
         is_folder = directory == Path(named)
         return cls(directory, None if is_folder else Path(f"{directory.name}-reports"))
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from asr.base.config import did_you_mean
 from asr.base.errors import UserError
+from asr.base.text.wording import did_you_mean
 from data_pipeline.corpora.forms import asrt, folder, json_lines, kaldi, table, tar_shards
 from data_pipeline.corpora.public import (
     aidatatang_200zh,

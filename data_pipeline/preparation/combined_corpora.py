@@ -15,11 +15,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from asr.base.config import did_you_mean
 from asr.base.errors import UserError
 from asr.base.system.lock import exclusive_lock
 from asr.base.text.units import unit_of
-from asr.base.text.wording import counted, duration, listed
+from asr.base.text.wording import counted, did_you_mean, duration, listed
 from asr.base.types import Utterance
 from asr.base.work import OnProgress, Work, ignore_progress
 from data_pipeline.manifests.left_out import reason_lines, write_left_out

@@ -20,6 +20,7 @@ from asr.base.model_files.fetched import fetched
 from asr.base.model_files.model_file import SUFFIX, about_of, models_folder, unpacked
 from asr.base.system.lock import exclusive_lock
 from asr.base.system.storage.address import Address, path_of
+from asr.base.text.wording import most_similar
 
 logger = logging.getLogger(__name__)
 
@@ -90,6 +91,17 @@ def has_general(recognizes: bool = True) -> bool:
         recognizes: whether it is to recognize speech as it is; False for one that may only be fine-tuned.
     """
     return BOX.is_file() and bool(not recognizes or about_of(BOX).get("recognizes"))
+
+
+def meant_by(directory: Path) -> str:
+    """Return the run that a user may have meant by a directory without one; empty where none is similar.
+
+    Runs next to it and in runs/ are known, and the model `general` of this installation.
+    """
+    known = {GENERAL: GENERAL} if has_general(recognizes=False) else {}
+    for folder in (directory.parent, Path("runs")):
+        known |= {path.parent.name: str(path.parent) for path in folder.glob("*/config.toml")}
+    return known.get(most_similar(directory.name, known), "")
 
 
 def default_run() -> str:

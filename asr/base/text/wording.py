@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import difflib
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 
@@ -79,3 +80,14 @@ def short_paths(paths: Sequence[Path], least: int = 1) -> list[str]:
 def visible(text: str) -> str:
     """Escape what is invisible, ends a line, or cannot be encoded as UTF-8."""
     return "".join(char if char.isprintable() else ascii(char)[1:-1] for char in text)
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return " (did you mean X?)" with the most similar known name; empty where none is similar."""
+    similar = most_similar(name, known)
+    return f" (did you mean {similar}?)" if similar else ""
+
+
+def most_similar(name: str, known: Iterable[str]) -> str:
+    """Return the most similar known name; empty where none is similar."""
+    return next(iter(difflib.get_close_matches(name, list(known), n=1)), "")

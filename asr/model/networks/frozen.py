@@ -8,8 +8,8 @@ from typing import Any
 
 import keras
 
-from asr.base.config import did_you_mean
 from asr.base.errors import UserError
+from asr.base.text.wording import did_you_mean
 from asr.model.keras_internals import layers_directly_in
 
 

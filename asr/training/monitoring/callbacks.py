@@ -20,8 +20,9 @@ from typing import Any
 
 import keras
 
-from asr.base.config import TrainConfig, did_you_mean
+from asr.base.config import TrainConfig
 from asr.base.errors import UserError
+from asr.base.text.wording import did_you_mean
 from asr.model.keras_internals import learning_rate_given_to
 from asr.runs.progress import EpochMetrics
 

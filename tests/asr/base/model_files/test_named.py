@@ -44,6 +44,26 @@ def test_directory_is_itself_and_a_file_is_unpacked(tmp_path, content):
         Run.open(tmp_path / "missing.polyphone")
 
 
+def test_similar_name_is_suggested(tmp_path, monkeypatch, content):
+    monkeypatch.chdir(tmp_path)
+    for name in ("mine", "thchs30"):
+        (tmp_path / "runs" / name).mkdir(parents=True)
+        (tmp_path / "runs" / name / "config.toml").touch()
+    (tmp_path / "runs" / "thchs3").mkdir()  # without a run
+
+    def suggested(text):
+        with pytest.raises(UserError, match=f"{text}: no run here") as error:
+            Run.open(text)
+        return str(error.value).partition("did you mean ")[2].rstrip("?")
+
+    texts = ("mine", "runs/thchs3", "elsewhere/mime", "unlike")
+    assert list(map(suggested, texts)) == ["runs/mine", "runs/thchs30", "runs/mine", ""]
+    monkeypatch.setattr(named, "BOX", tmp_path / "small.polyphone")
+    assert suggested("generall") == "general"
+    monkeypatch.setattr(named, "BOX", tmp_path / "none.polyphone")
+    assert suggested("generall") == ""
+
+
 def test_address_with_a_digest_is_downloaded_once(content):
     with served({"/models/small.polyphone": content}) as server:
         address = f"{server.address}/models/small.polyphone#sha256={hashlib.sha256(content).hexdigest()}"
