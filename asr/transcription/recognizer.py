@@ -24,6 +24,7 @@ from asr.audio.opening import LongRecording, Opened, open_recording
 from asr.audio.recording import AudioSource
 from asr.base.decoder_settings import DecoderSettings
 from asr.base.errors import UserError
+from asr.base.model_files.named import default_run
 from asr.base.system.storage.refusals import StorageError
 from asr.base.text.wording import duration
 from asr.base.vocabulary import Vocabulary
@@ -130,6 +131,32 @@ class Recognizer:
             devices: on which the model runs.
             on_progress: receives how much of a language model has been read.
         """
+        if not run.stated().get("recognizes", True):
+            logger.warning("%s: does not recognize well enough as it is; fine-tune it", run.directory.name)
+        return cls._loaded(run, choice, devices, on_progress)
+
+    @classmethod
+    def of_known_text(cls, run: str | Path | None = None) -> Recognizer:
+        """Load a model that compares recordings with their text, as `align_recording` and `differences` do.
+
+        Nothing is decoded, so that a model serves which does not recognize well enough by itself.
+
+        Args:
+            run: as for `load`, but None for the model `general` in any case.
+
+        Raises:
+            UserError: as for `load`, or the installation carries no model.
+        """
+        return cls._loaded(Run.open(default_run(recognizes=False) if run is None else run))
+
+    @classmethod
+    def _loaded(
+        cls,
+        run: Run,
+        choice: DecoderChoice = GREEDY_TOKENS,
+        devices: Devices = ONE_DEVICE,
+        on_progress: OnProgress = ignore_progress,
+    ) -> Recognizer:
         if devices != ONE_DEVICE or not runs_on_the_cpu():
             return cls.trained(run, choice, start_model_devices(devices), on_progress)
         vocabulary = run.vocabulary()
@@ -175,11 +202,6 @@ class Recognizer:
         checkpoint: Path,
         on_progress: OnProgress,
     ) -> Recognizer:
-        if not run.stated().get("recognizes", True):
-            logger.warning(
-                "%s: a start for fine-tuning alone (train.init_from), which recognizes badly as it is",
-                run.directory.name,
-            )
         decoder = choice.decoder(vocabulary, runner.model.frame_s, on_progress)
         return cls(runner, vocabulary, decoder, LoadedFrom.of(run, checkpoint, choice))
 

@@ -26,7 +26,6 @@ import scipy.signal
 from asr.audio.recording import INT16_SCALE, SAMPLE_RATE_HZ, Waveform, read_audio, resample, to_int16
 from asr.audio.speech_level import active_power, frame_powers
 from asr.audio.voice_activity import stretches
-from asr.base.decoder_settings import DecoderSettings
 from asr.base.text.pinyin import without_tone
 from asr.base.types import Utterance
 from asr.evaluation.written_text import words_of
@@ -205,7 +204,7 @@ def main() -> None:
     if arguments.manifests:
         rows |= acoustic_rows(arguments.manifests, arguments.good, arguments.spoiled, rng)
     if arguments.run:
-        recognizer = Recognizer.load(arguments.run, settings=DecoderSettings(), write_hanzi=False)
+        recognizer = Recognizer.of_known_text(arguments.run)
         rows |= rows_with_run(recognizer, arguments.known, arguments.good, arguments.spoiled, rng)
     show("takes found to have a problem", rows)
 

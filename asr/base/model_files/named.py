@@ -88,7 +88,7 @@ def has_general(recognizes: bool = True) -> bool:
     """Return whether this installation carries the model `general`.
 
     Args:
-        recognizes: whether it is to recognize speech as it is; False for one that may only be fine-tuned.
+        recognizes: as for `default_run`.
     """
     return BOX.is_file() and bool(not recognizes or about_of(BOX).get("recognizes"))
 
@@ -104,16 +104,22 @@ def meant_by(directory: Path) -> str:
     return known.get(most_similar(directory.name, known), "")
 
 
-def default_run() -> str:
-    """Return the name of the model that recognizes where the user names none.
+def default_run(recognizes: bool = True) -> str:
+    """Return the name of the model that is used where the user names none.
+
+    Args:
+        recognizes: whether it is to recognize speech as it is; False for one that may only know the sounds.
 
     Raises:
         UserError: this installation carries none.
     """
-    if has_general():
+    if has_general(recognizes):
         return GENERAL
     if BOX.is_file():
-        why = f'its model `{GENERAL}` is a start for fine-tuning alone (train.init_from = "{GENERAL}")'
+        why = (
+            f"its model `{GENERAL}` does not recognize well enough as it is, and is for fine-tuning "
+            f'(train.init_from = "{GENERAL}"), `asr align` and `asr record` alone'
+        )
     else:
         why = f"it carries no model `{GENERAL}`"
     raise UserError(f"no run is named, which this installation needs: {why}; name {EXAMPLES}")

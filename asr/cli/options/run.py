@@ -14,13 +14,16 @@ RUN_HELP = (
 )
 
 
-def run_and_rest(given: Sequence[str | None], num_needed: int, needed: str) -> tuple[str, list[str]]:
+def run_and_rest(
+    given: Sequence[str | None], num_needed: int, needed: str, recognizes: bool = True
+) -> tuple[str, list[str]]:
     """Return the run that the first argument names, or else `general`, and the other arguments.
 
     Args:
         given: the arguments in their order; None for those that are missing.
         num_needed: smallest number of arguments besides the run.
         needed: what they are, for the error.
+        recognizes: whether `general` is to recognize speech as it is.
 
     Raises:
         UserError: there is no run, and no model `general`; or what follows is missing.
@@ -31,16 +34,16 @@ def run_and_rest(given: Sequence[str | None], num_needed: int, needed: str) -> t
     first, *rest = words
     if is_named(first) and len(rest) < num_needed:
         raise UserError(f"{needed}: expected after the run, {first}")
-    if is_named(first) or (len(rest) >= num_needed and not _may_be_left_out(first)):
+    if is_named(first) or (len(rest) >= num_needed and not _may_be_left_out(first, recognizes)):
         return first, rest
-    return default_run(), words
+    return default_run(recognizes), words
 
 
-def _may_be_left_out(first: str) -> bool:
+def _may_be_left_out(first: str, recognizes: bool) -> bool:
     """Return whether the first argument is a recording, so that `general` is meant."""
     from asr.transcription.files import STANDARD_INPUT  # which imports NumPy
 
     try:
-        return has_general() and (first == STANDARD_INPUT or path_of(first).exists())
+        return has_general(recognizes) and (first == STANDARD_INPUT or path_of(first).exists())
     except OSError:  # a long text is no path
         return False

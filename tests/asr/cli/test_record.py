@@ -4,14 +4,17 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
+from helpers.reading import pick_demo_clips
 from helpers.servers import LIMIT_S
 from helpers.takes import ask, noise, recording_process, wav_of
 
 from asr.base.model_files import named
 from asr.cli.commands.data.record import _next_commands
 from asr.cli.main import main
+from data_pipeline.collection.takes import open_takes
 from data_pipeline.manifests.manifest import read_manifest
 
 
@@ -69,7 +72,8 @@ def stopped(process, number):
 def test_same_command_continues_with_the_same_links(tmp_path):
     out, names = tmp_path / "mine", tmp_path / "names.txt"
     names.write_text("小明\nanna\n", encoding="utf-8")
-    with recording_process(out, "--speakers", names) as (process, links):
+    # characters, for which there is no model that would doubt noise
+    with recording_process(out, "--speakers", names, "--units", "characters") as (process, links):
         assert set(links) == {"小明", "anna"}
         prompt = ask(links["小明"], "session")[1]["prompts"][0]["id"]
         assert ask(links["小明"], f"takes/{prompt}?keep=1", wav_of(noise()))[1]["state"] == "kept"
@@ -87,6 +91,30 @@ def test_same_command_continues_with_the_same_links(tmp_path):
         assert "another asr record is running" in done.stderr
         assert "doctor" in stopped(process, signal.SIGINT)
     assert [row.speaker for row in read_manifest(out / "train.jsonl")] == ["小明"]
+
+
+def test_what_was_said_otherwise_is_offered_again_without_naming_a_model(tmp_path):
+    out, prompts = tmp_path / "mine", tmp_path / "sentences.txt"
+    clips = pick_demo_clips(tmp_path / "clips", 3)
+    prompts.write_text("".join(f"{clip.text}\n" for clip in clips), encoding="utf-8")
+    with recording_process(out, "--prompts", prompts, "--speaker", "anna") as (process, links):
+        address = links["anna"]
+        ids = {prompt["text"]: prompt["id"] for prompt in ask(address, "session")[1]["prompts"]}
+        said = (clips[0], clips[1], clips[1])
+        for clip, other in zip(clips, said, strict=True):
+            wav = Path(other.audio_path).read_bytes()
+            assert ask(address, f"takes/{ids[clip.text]}?keep=1", wav)[1]["state"] == "kept"
+        deadline = time.monotonic() + LIMIT_S
+        states = ["kept"]
+        while "again" not in states:
+            assert time.monotonic() < deadline
+            time.sleep(0.1)
+            states = [prompt["state"] for prompt in ask(address, "session")[1]["prompts"]]
+        stopped(process, signal.SIGINT)
+    with open_takes(out, None) as takes:
+        checked = {take.prompt: bool(take.differences) for take in takes.all() if take.checked}
+    assert checked[ids[clips[2].text]]
+    assert not any(checked.get(ids[clip.text]) for clip in clips[:2])
 
 
 def commands_after(out, monkeypatch, tmp_path, run=None):

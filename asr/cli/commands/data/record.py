@@ -84,8 +84,7 @@ def add_record_arguments(parser: argparse.ArgumentParser) -> None:
         "--run",
         metavar="RUN",
         help="a run, a model file or its address, whose model checks in the background whether each sentence "
-        "was said as written (default: the model `general`, if this installation carries one that "
-        "recognizes)",
+        "was said as written (default: the model `general`, for syllables)",
     )
     add_address_arguments(parser, PORT)
     group = parser.add_argument_group("who may use it", "each speaker's link has a key that nobody can guess")
@@ -194,37 +193,37 @@ def _check(run: str | None, units: Unit) -> Check | None:
     Raises:
         UserError: the run has no model, or its labels have other units.
     """
-    if run is None and not has_general():
+    if run is None and not _begins_from_general(units):
         return None
     from asr.audio.recording import read_audio
-    from asr.base.decoder_settings import DecoderSettings
     from asr.transcription.alignment.differences import differences
     from asr.transcription.recognizer import Recognizer
 
-    # nothing is decoded: no language model, no hanzi
-    recognizer = Recognizer.load(run, settings=DecoderSettings(), write_hanzi=False)
-    if recognizer.vocabulary.unit != units and run is None:
-        return None
-    if recognizer.vocabulary.unit != units:
+    recognizer = functools.cache(functools.partial(Recognizer.of_known_text, run))
+    # `general` is loaded for the first take: its first use of all takes some seconds
+    if run is not None and (unit := recognizer().vocabulary.unit) != units:
         raise UserError(
-            f"`run={run}`: expected a model of {units}, as OUT has, received one of "
-            f"{recognizer.vocabulary.unit}; choose another run, or leave it out"
+            f"`run={run}`: expected a model of {units}, as OUT has, received one of {unit}; choose another "
+            "run, or leave it out"
         )
 
     def check(path: Path, tokens: tuple[str, ...]) -> list[dict[str, object]]:
-        found = differences(recognizer, read_audio(path), tokens)
+        found = differences(recognizer(), read_audio(path), tokens)
         fields = ("kind", "start", "end", "recognized")
         return [{name: getattr(difference, name) for name in fields} for difference in found]
 
     return check
 
 
+def _begins_from_general(units: Unit) -> bool:
+    """Return whether this installation carries the model `general`, which knows syllables alone."""
+    return units == "syllables" and has_general(recognizes=False)
+
+
 def _next_commands(out: Path, units: Unit, run: str | None, splits: Collection[str]) -> dict[str, str]:
     """Return the commands that check the corpus and train on it, from a model if there is one."""
     manifests = {split: str(out / f"{split}.jsonl") for split in SPLITS if split in splits}
-    begin = run
-    if begin is None and units == "syllables" and has_general(recognizes=False):
-        begin = GENERAL
+    begin = GENERAL if run is None and _begins_from_general(units) else run
     settings = [f"train.init_from={begin}"] if begin else []
     settings += ["data.corpus=", *(f"data.{split}={path}" for split, path in manifests.items())]
     # a run may have the name already: the run to begin from is often named after the same corpus

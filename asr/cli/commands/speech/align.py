@@ -45,7 +45,7 @@ def align_command(arguments: argparse.Namespace) -> int:
     """Align one recording and return the exit status."""
     run, audio, words = arguments.run, arguments.audio, arguments.text
     if words is None:
-        run, (audio, words) = run_and_rest([run, audio], 2, "AUDIO TEXT")
+        run, (audio, words) = run_and_rest([run, audio], 2, "AUDIO TEXT", recognizes=False)
     outs = [(path, _format_of(path, arguments.format)) for path in arguments.out]
     if Path(audio).resolve() in {path.resolve() for path, _ in outs}:
         raise UserError(f"--out {audio}: is the recording itself; choose another file")
@@ -55,12 +55,10 @@ def align_command(arguments: argparse.Namespace) -> int:
     from asr.audio.recording import read_audio
 
     waveform = read_audio(audio)
-    from asr.base.decoder_settings import DecoderSettings
     from asr.transcription.alignment.aligner import align_recording
     from asr.transcription.recognizer import Recognizer
 
-    # nothing is decoded: no language model, no hanzi
-    recognizer = Recognizer.load(run, settings=DecoderSettings(), write_hanzi=False)
+    recognizer = Recognizer.of_known_text(run)
     written = written_tokens(text, recognizer.vocabulary)
     with ProgressBars() as bars:
         aligned = align_recording(recognizer, waveform, written, audio, bars)

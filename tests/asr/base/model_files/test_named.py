@@ -220,7 +220,8 @@ def test_model_that_does_not_recognize_is_a_start_and_no_default(tmp_path, monke
     monkeypatch.setattr(named, "BOX", write_members(tmp_path / "box.polyphone", members_of(recognizes=False)))
     assert has_general(recognizes=False)
     assert not has_general()
-    with pytest.raises(UserError, match="a start for fine-tuning alone"):
+    assert default_run(recognizes=False) == "general"
+    with pytest.raises(UserError, match=r"is for fine-tuning .*, `asr align` and `asr record` alone"):
         default_run()
     assert load_config("demo", overrides=["train.init_from=general"]).model.family == "separable"
 

@@ -228,25 +228,39 @@ def test_takes_are_checked_by_the_general_model_and_training_begins_from_it(
     assert "train.init_from=general" in commands["train"]
 
 
-def test_model_for_fine_tuning_alone_recognizes_only_where_it_is_named(
-    for_tuning, clips, monkeypatch, capsys
-):
+def test_model_for_fine_tuning_recognizes_only_where_it_is_named(for_tuning, clips, monkeypatch, capsys):
     monkeypatch.setattr(named, "BOX", for_tuning)
     clip = clips[0].audio_path
-    with pytest.raises(UserError, match="fine-tuning alone"):
+    with pytest.raises(UserError, match="does not recognize well enough"):
         Recognizer.load()
     assert main(["transcribe", clip]) == 2
-    assert "fine-tuning alone" in capsys.readouterr().err
+    assert "does not recognize well enough" in capsys.readouterr().err
     assert main(["serve", "--no-browser", "--port", "0"]) == 2
-    assert "fine-tuning alone" in capsys.readouterr().err
+    assert "does not recognize well enough" in capsys.readouterr().err
     assert Recognizer.load("general").transcribe(clip).text
+
+
+def test_model_for_fine_tuning_aligns_and_checks_takes_without_being_named(
+    for_tuning, clips, monkeypatch, capsys, caplog
+):
+    monkeypatch.setattr(named, "BOX", for_tuning)
+    clip, tokens = clips[0].audio_path, clips[0].tokens
+    assert main(["align", clip, " ".join(tokens)]) == 0
+    rows = capsys.readouterr().out.splitlines()[1:]
+    assert [row.split("\t")[2] for row in rows] == list(tokens)
+    check = record._check(None, "syllables")
+    assert check(Path(clip), tokens)  # of random weights: it recognizes other syllables
+    assert "does not recognize" not in caplog.text
+    monkeypatch.setattr(named, "BOX", for_tuning.with_name("none.polyphone"))
+    assert main(["align", clip, " ".join(tokens)]) == 2
+    assert record._check(None, "syllables") is None
 
 
 def test_file_for_fine_tuning_that_is_named_recognizes_with_a_warning(for_tuning, small, clips, caplog):
     assert Recognizer.load(small).transcribe(clips[0].audio_path).text
     assert "fine-tuning" not in caplog.text
     assert Recognizer.load(for_tuning).transcribe(clips[0].audio_path).text
-    assert "new: a start for fine-tuning alone" in caplog.text
+    assert "new: does not recognize well enough as it is; fine-tune it" in caplog.text
 
 
 def test_export_of_a_model_file_keeps_its_licence_and_what_it_is_for(for_tuning, separable_run, tmp_path):
