@@ -7,7 +7,7 @@ A take runs from key to key: it begins and ends with the noise of the room, perh
 What silent and clipped mean is defined for the doctor of corpora as well (asr/audio/levels.py). The
 level and the duration are judged more strictly than the doctor does, whose `quiet` is a peak below 1 % and
 whose durations are compared with those of the whole corpus: a sentence is quickly read again. The doctor
-measures no noise. benchmarks/accuracy/takes.py measures what these limits find.
+measures no noise. benchmarks/accuracy/known_text/takes.py measures what these limits find.
 """
 
 from __future__ import annotations

@@ -8,10 +8,8 @@ from asr.base.errors import UserError
 from asr.base.model_files.named import default_run, has_general, is_named
 from asr.base.system.storage.address import path_of
 
-RUN_HELP = (
-    "a run directory, such as runs/demo, a model file, or its address (default: the model `general`, if this "
-    "installation carries one that recognizes)"
-)
+RUN = "a run directory, such as runs/demo, a model file, or its address"
+RUN_HELP = f"{RUN} (default: the model `general`, if this installation carries one that recognizes)"
 
 
 def run_and_rest(

@@ -37,6 +37,9 @@ Ids = npt.NDArray[np.int64]
 # A place counts if its margin is above MIN_MARGIN, and this for each token: more where as many tokens were
 # recognized as there are in the text, since models mistake sounds for similar ones.
 MIN_MARGIN, MIN_OF_TOKEN, MIN_OF_SUBSTITUTED = 3.0, 2.5, 5.0
+OF_UNKNOWN_VOICE = (
+    1.3  # times these margins, where the model does not know the voice: half as many false doubts
+)
 LEAST_PROBABLE = 1e-30  # of a frame, whose logarithm is finite
 
 
@@ -59,22 +62,26 @@ class Difference:
     margin: float
 
 
-def differences(recognizer: Recognizer, waveform: Waveform, tokens: Sequence[str]) -> tuple[Difference, ...]:
+def differences(
+    recognizer: Recognizer, waveform: Waveform, tokens: Sequence[str], knows_voice: bool = True
+) -> tuple[Difference, ...]:
     """Return the places where a recording differs from its text, in order; none if it was said as written.
 
     Args:
-        recognizer: provides the acoustic model, which should know the voice; its decoder is not used.
+        recognizer: provides the acoustic model; its decoder is not used.
         waveform: (S,) int16 at 16 kHz.
         tokens: of the text; those that the model does not know are not compared.
+        knows_voice: whether the model was trained on this voice, or like ones; else it must be surer.
     """
     vocabulary = recognizer.vocabulary
     log_probs = log_probs_of_tokens(recognizer, waveform, range(len(vocabulary)))
-    return sure_differences(proposed_differences(log_probs, vocabulary, tokens))
+    return sure_differences(proposed_differences(log_probs, vocabulary, tokens), knows_voice)
 
 
-def sure_differences(proposed: Iterable[Difference]) -> tuple[Difference, ...]:
+def sure_differences(proposed: Iterable[Difference], knows_voice: bool = True) -> tuple[Difference, ...]:
     """Return the differences whose margin is high enough to doubt what was said."""
-    return tuple(one for one in proposed if one.margin >= _least_margin(one))
+    factor = 1.0 if knows_voice else OF_UNKNOWN_VOICE
+    return tuple(one for one in proposed if one.margin >= factor * _least_margin(one))
 
 
 def _least_margin(difference: Difference) -> float:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from asr.base.errors import UserError
 from asr.base.system.files import whole_file
-from asr.cli.options.run import RUN_HELP, run_and_rest
+from asr.cli.options.run import RUN, run_and_rest
 from asr.cli.progress_bars import ProgressBars
 from asr.transcription.formats import SUFFIXES, TimeFormat, format_words
 
@@ -17,7 +17,7 @@ logger = logging.getLogger(__name__)
 
 def add_align_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
-    run = parser.add_argument("run", metavar="[RUN]", help=RUN_HELP)
+    run = parser.add_argument("run", metavar="[RUN]", help=f"{RUN} (default: the model `general`)")
     audio = parser.add_argument(
         "audio", metavar="AUDIO", help="a recording of any rate, container and length"
     )

@@ -29,8 +29,8 @@ def posteriors_of(*spoken):
     return np.log(np.repeat(rows, 2, axis=0)).astype(np.float32)
 
 
-def found(log_probs, text):
-    differences = sure_differences(proposed_differences(log_probs, VOCABULARY, text.split()))
+def found(log_probs, text, knows_voice=True):
+    differences = sure_differences(proposed_differences(log_probs, VOCABULARY, text.split()), knows_voice)
     return [(one.kind, one.start, one.end, one.recognized) for one in differences]
 
 
@@ -70,6 +70,13 @@ def test_a_place_of_which_the_model_is_not_sure_is_not_reported():
     (proposed,) = proposed_differences(log_probs, VOCABULARY, ["ni3", "hao3", "ma5"])
     assert 0 < proposed.margin < 2
     assert found(log_probs, "ni3 hao3 ma5") == []
+
+
+def test_a_model_that_does_not_know_the_voice_must_be_surer():
+    log_probs = posteriors_of("ni3", ("shi4", 0.99, "hao3"), "ma5")
+    assert found(log_probs, "ni3 hao3 ma5") == [("other", 1, 2, "shi4")]
+    assert found(log_probs, "ni3 hao3 ma5", knows_voice=False) == []
+    assert found(posteriors_of("ni3", "ma5"), "ni3 hao3 ma5", knows_voice=False) == [("missing", 1, 2, "")]
 
 
 @pytest.mark.parametrize("text", ["ni3 qwx1 ma5", "qwx1 ni3 ma5", "ni3 ma5 qwx1"])

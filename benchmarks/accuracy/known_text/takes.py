@@ -1,12 +1,13 @@
 """Measures how many takes spoiled on purpose `asr record` finds, and how many good ones it refuses.
 
-    python -m benchmarks.accuracy.takes MANIFEST [MANIFEST ...]
-    python -m benchmarks.accuracy.takes --run RUN --known MANIFEST
+    python -m benchmarks.accuracy.known_text.takes MANIFEST [MANIFEST ...]
+    python -m benchmarks.accuracy.known_text.takes --sentences MANIFEST
+    python -m benchmarks.accuracy.known_text.takes --sentences MANIFEST --run RUN
 
 A take is a clip of a manifest with what a key and a microphone add: 0.2 to 1 s of the clip's own room noise
 before and 0.15 to 1 s after it, in half of them the click of a key and in half a room; levels from -40 to
--16 dBFS, and rates from 8 to 48 kHz. With a run, takes of the known manifest, sentences by voices that the
-run was trained on, are also compared with their text; a take is found if either has a doubt.
+-16 dBFS, and rates from 8 to 48 kHz. Takes of the sentences are also compared with their text, by `general`
+or by a run that was trained on their voices; a take is found if either has a doubt.
 """
 
 from __future__ import annotations
@@ -53,6 +54,13 @@ CLICK_STEPS, APART_STEPS = 10, 15  # of 10 ms; AISHELL's clips have clicks of a 
 Samples = npt.NDArray[np.float32]
 
 
+class Model(NamedTuple):
+    """A model that compares takes with their text, and whether it was trained on their voices."""
+
+    recognizer: Recognizer
+    knows_voice: bool
+
+
 class Take(NamedTuple):
     """A raw take, and where its speech is."""
 
@@ -84,7 +92,7 @@ def recorded(utterance: Utterance, clip: Samples, rng: np.random.Generator) -> T
     gain = min(gain, 0.95 * INT16_SCALE / np.abs(padded).max())
     rate_hz = int(rng.choice(RATES_HZ))
     samples = at_rate(padded * np.float32(gain), rate_hz)
-    begin, end = (lead + bound for bound in speech_bounds(clip, 20.0, 5))
+    begin, end = (lead + bound for bound in sure_bounds(clip))
     return Take(to_int16(samples), rate_hz, begin / SAMPLE_RATE_HZ, end / SAMPLE_RATE_HZ, utterance)
 
 
@@ -132,12 +140,17 @@ def speech_bounds(clip: Samples, below_db: float = 25.0, steps: int = 1) -> tupl
     """
     powers = np.square(clip[: len(clip) // STEP * STEP].reshape(-1, STEP)).mean(axis=1)
     limit = max(10 ** (-below_db / 10) * active_power(powers), 6 * np.percentile(powers, 5))
-    runs = [run for run in stretches(powers >= limit) if run[1] - run[0] >= steps]
+    runs = [run for run in stretches(powers >= limit) if run[1] - run[0] >= steps] or [(0, len(powers))]
     while len(runs) > 1 and is_apart(runs[0], runs[1]):
         runs.pop(0)
     while len(runs) > 1 and is_apart(runs[-1], runs[-2]):
         runs.pop()
     return runs[0][0] * STEP, runs[-1][1] * STEP
+
+
+def sure_bounds(clip: Samples) -> tuple[int, int]:
+    """Return where speech surely begins and ends, at 50 ms of a level that no breath or click has."""
+    return speech_bounds(clip, 20.0, 5)
 
 
 def is_apart(run: tuple[int, int], neighbour: tuple[int, int]) -> bool:
@@ -193,8 +206,8 @@ SPOILED: dict[str, Callable[[Take, np.random.Generator], Take]] = {
 def main() -> None:
     parser = argparse.ArgumentParser(description="Measure how many spoiled takes are found.")
     parser.add_argument("manifests", type=Path, nargs="*", metavar="MANIFEST", help="clips of many voices")
-    parser.add_argument("--run", type=Path, help="a run that knows the voices of --known")
-    parser.add_argument("--known", type=Path, help="manifest of sentences that the run was not trained on")
+    parser.add_argument("--sentences", type=Path, help="manifest of sentences that a model compares")
+    parser.add_argument("--run", type=Path, help="a run that knows their voices (default: general)")
     parser.add_argument("--good", type=int, default=NUM_GOOD, help="number of good takes")
     parser.add_argument("--spoiled", type=int, default=NUM_SPOILED, help="number of takes spoiled each way")
     parser.add_argument("--seed", type=int, default=1, help="of the choice of clips and of what is added")
@@ -203,9 +216,9 @@ def main() -> None:
     rows = {}
     if arguments.manifests:
         rows |= acoustic_rows(arguments.manifests, arguments.good, arguments.spoiled, rng)
-    if arguments.run:
-        recognizer = Recognizer.of_known_text(arguments.run)
-        rows |= rows_with_run(recognizer, arguments.known, arguments.good, arguments.spoiled, rng)
+    if arguments.sentences:
+        model = Model(Recognizer.of_known_text(arguments.run), knows_voice=arguments.run is not None)
+        rows |= rows_with_model(model, arguments.sentences, arguments.good, arguments.spoiled, rng)
     show("takes found to have a problem", rows)
 
 
@@ -238,23 +251,23 @@ def drawn(path: Path, number: int, rng: np.random.Generator) -> list[Utterance]:
     return [utterances[index] for index in chosen]
 
 
-def rows_with_run(
-    recognizer: Recognizer, path: Path, num_good: int, num_spoiled: int, rng: np.random.Generator
+def rows_with_model(
+    model: Model, path: Path, num_good: int, num_spoiled: int, rng: np.random.Generator
 ) -> dict[str, str]:
-    """Return how many takes are found good and bad by their sound and a run that knows the voices."""
+    """Return how many takes are found good and bad by their sound and a model."""
     utterances = drawn(path, num_good, rng)
     good = [good_take(utterance, rng) for utterance in utterances]
-    found = {"good, refused or doubted": [is_found(recognizer, take) for take in good]}
+    found = {"good, refused or doubted": [is_found(model, take) for take in good]}
     for kind, spoil in SPOILED.items():
         chosen = rng.choice(len(good), min(num_spoiled, len(good)), replace=False)
-        found[kind] = [is_found(recognizer, spoil(good[index], rng)) for index in chosen]
+        found[kind] = [is_found(model, spoil(good[index], rng)) for index in chosen]
     for kind, said_otherwise in SAID_OTHERWISE.items():
         takes = (
             take
             for utterance in rng.permutation(np.array(utterances, object))
-            if (take := said_otherwise(utterance, utterances, recognizer, rng)) is not None
+            if (take := said_otherwise(utterance, utterances, model.recognizer, rng)) is not None
         )
-        found[kind] = [is_found(recognizer, take) for take in itertools.islice(takes, num_spoiled)]
+        found[kind] = [is_found(model, take) for take in itertools.islice(takes, num_spoiled)]
     return {name: counted(ones) for name, ones in found.items()}
 
 
@@ -262,11 +275,14 @@ def counted(found: Sequence[bool]) -> str:
     return f"{sum(found):3} of {len(found)}, {sum(found) / len(found):6.1%}"
 
 
-def is_found(recognizer: Recognizer, take: Take) -> bool:
-    """Return whether a take is refused, or a run finds that it was not said as written."""
+def is_found(model: Model, take: Take) -> bool:
+    """Return whether a take is refused, or a model finds that it was not said as written."""
     quality = judged_take(take)
     kept = resample(take.samples[quality.start : quality.end], take.rate_hz)
-    return bool(quality.problems or differences(recognizer, kept, take.utterance.tokens))
+    return bool(
+        quality.problems
+        or differences(model.recognizer, kept, take.utterance.tokens, knows_voice=model.knows_voice)
+    )
 
 
 def of_another_sentence(
@@ -317,8 +333,8 @@ def without_word(
 ) -> Samples | None:
     """Return a clip without one word of 1 to 3 syllables, chosen at random; None if none is surely aligned.
 
-    The word is cut from the beginning of its first syllable to the end of its last one, as the run aligns
-    them, where the run is sure of it and of its neighbours, and their syllables have plausible lengths.
+    The word is cut from the beginning of its first syllable to the end of its last one, as the model aligns
+    them, where the model is sure of it and of its neighbours, and their syllables have plausible lengths.
     """
     written = [(token, token) for token in utterance.tokens]
     aligned = align_recording(recognizer, to_int16(clip), written, utterance.id).words
