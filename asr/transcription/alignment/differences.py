@@ -37,9 +37,8 @@ Ids = npt.NDArray[np.int64]
 # A place counts if its margin is above MIN_MARGIN, and this for each token: more where as many tokens were
 # recognized as there are in the text, since models mistake sounds for similar ones.
 MIN_MARGIN, MIN_OF_TOKEN, MIN_OF_SUBSTITUTED = 3.0, 2.5, 5.0
-OF_UNKNOWN_VOICE = (
-    1.3  # times these margins, where the model does not know the voice: half as many false doubts
-)
+# Times these, where the model does not know the voice: half as many right takes are doubted.
+OF_UNKNOWN_VOICE = 1.3
 LEAST_PROBABLE = 1e-30  # of a frame, whose logarithm is finite
 
 
