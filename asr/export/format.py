@@ -81,7 +81,7 @@ class Card(NamedTuple):
     Attributes:
         licence: of the weights, such as "CC BY-SA 4.0".
         text: in Markdown: from whom it learned, what it cannot do.
-        recognizes: whether it recognizes speech as it is; else it is only a start for fine-tuning.
+        recognizes: whether it recognizes speech as it is; else it is for fine-tuning and known text.
     """
 
     licence: str = ""

@@ -139,10 +139,10 @@ class Recognizer:
     def of_known_text(cls, run: str | Path | None = None) -> Recognizer:
         """Load a model that compares recordings with their text, as `align_recording` and `differences` do.
 
-        Nothing is decoded, so that a model serves which does not recognize well enough by itself.
+        Nothing is decoded, so a model that does not recognize well enough as it is may be good enough.
 
         Args:
-            run: as for `load`, but None for the model `general` in any case.
+            run: as for `load`; None for the model `general`, even if it does not recognize well enough.
 
         Raises:
             UserError: as for `load`, or the installation carries no model.

@@ -1,4 +1,8 @@
-"""Check in the background whether takes were said as written, one after the other, the latest first."""
+"""Check in the background whether takes were said as written, one after the other, the latest first.
+
+A run checks again what only the model `general` has checked, which does not know the voice, unless the
+speaker has said that the take is right.
+"""
 
 from __future__ import annotations
 
@@ -24,23 +28,25 @@ Check = Callable[[Path, tuple[str, ...]], Sequence[Mapping[str, Any]]]
 
 
 def contradicts_many(takes: Sequence[Take]) -> bool:
-    """Return whether a model contradicts too many takes of a speaker to doubt any of them."""
-    checked = [bool(take.differences) for take in takes if take.checked]
+    """Return whether the model that checked last contradicts too many takes of a speaker to doubt any."""
+    judge = max(takes, key=lambda take: take.checked).judge if takes else ""
+    checked = [bool(take.differences) for take in takes if take.checked and take.judge == judge]
     return len(checked) >= MIN_CHECKED and sum(checked) > MAX_CONTRADICTED * len(checked)
 
 
 class BackgroundChecks:
-    """A thread that checks takes that were never checked, the latest first.
+    """A thread that checks takes, the latest first, that no model has checked, or no run.
 
     Args:
         takes: to which the results go.
         check: finds the differences.
         on_checked: called in the thread after each result.
+        judge: the run whose model checks; empty for `general`.
     """
 
-    def __init__(self, takes: Takes, check: Check, on_checked: Callable[[], None]) -> None:
-        self._takes, self._check, self._on_checked = takes, check, on_checked
-        self._waiting = [take for take in takes.all() if not take.checked]
+    def __init__(self, takes: Takes, check: Check, on_checked: Callable[[], None], judge: str = "") -> None:
+        self._takes, self._check, self._on_checked, self._judge = takes, check, on_checked, judge
+        self._waiting = [take for take in takes.all() if self._is_to_check(take)]
         self._changed, self._is_closed = threading.Condition(), False
         self._thread = threading.Thread(target=self._run, name="checks", daemon=True)
         self._thread.start()
@@ -58,6 +64,9 @@ class BackgroundChecks:
             self._changed.notify()
         self._thread.join()
 
+    def _is_to_check(self, take: Take) -> bool:
+        return not take.checked or bool(self._judge and not (take.judge or take.accepted))
+
     def _run(self) -> None:
         while (take := self._next()) is not None:
             try:
@@ -69,16 +78,16 @@ class BackgroundChecks:
 
     def _check_one(self, take: Take) -> None:
         now = self._takes.find(take.speaker, take.prompt)
-        if now is None or now.audio != take.audio:
+        if now is None or now.audio != take.audio or now.accepted:
             return  # the take that replaced it is in the queue as well
         found = self._check(self._takes.folder / take.audio, take.tokens)
-        if self._takes.decide(take, found) is None:
+        if self._takes.decide(take, found, self._judge) is None:
             return
         of_speaker = self._takes.of(take.speaker)
         if contradicts_many(of_speaker):
             for doubted in of_speaker:
                 if doubted.in_doubt:
-                    self._takes.accept(doubted)
+                    self._takes.accept(doubted, by_speaker=False)
         self._on_checked()
 
     def _next(self) -> Take | None:

@@ -50,14 +50,15 @@ class SpeechCollection:
         self._writing = threading.Lock()
         self._checks: BackgroundChecks | None = None
 
-    def start_checks(self, check: Check, on_checked: Callable[[], None]) -> None:
+    def start_checks(self, check: Check, on_checked: Callable[[], None], judge: str = "") -> None:
         """Begin to check in a thread what was said, in takes that were not checked before and in new ones.
 
         Args:
             check: finds what was said differently.
             on_checked: called in the thread after each result.
+            judge: the run whose model checks; empty for `general`, whose takes a run checks again.
         """
-        self._checks = BackgroundChecks(self._takes, check, on_checked)
+        self._checks = BackgroundChecks(self._takes, check, on_checked, judge)
 
     def warm_up(self) -> None:
         """Judge silence, since the first judgement takes longer."""

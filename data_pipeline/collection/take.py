@@ -28,6 +28,8 @@ class Take:
         in_doubt: whether something else may have been said.
         differences: that a model found between what was said and the sentence; they remain with a take that
             its speaker accepts.
+        judge: the run whose model looked for them; empty for the model `general`, or none.
+        accepted: whether the speaker said that the take is right.
     """
 
     speaker: str
@@ -40,6 +42,8 @@ class Take:
     checked: int = 0
     in_doubt: bool = False
     differences: tuple[Fields, ...] = ()
+    judge: str = ""
+    accepted: bool = False
 
     @property
     def id(self) -> str:

@@ -21,7 +21,6 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -175,6 +174,8 @@ class Takes:
                 checked=number,
                 in_doubt=row["state"] == "again",
                 differences=tuple(row["differences"]),
+                judge=str(row.get("judge", "")),
+                accepted=bool(row.get("accepted", False)),
             )
 
     def all(self) -> list[Take]:
@@ -246,8 +247,13 @@ class Takes:
         self._remove_recording(before)
         return True
 
-    def decide(self, take: Take, differences: Sequence[Fields]) -> Take | None:
+    def decide(self, take: Take, differences: Sequence[Fields], judge: str = "") -> Take | None:
         """Store the differences that a model found, or that there are none, and return the take.
+
+        Args:
+            take: as it was when it was compared.
+            differences: see `Take`.
+            judge: see `Take`.
 
         Returns:
             None if the take was replaced or removed meanwhile.
@@ -255,20 +261,21 @@ class Takes:
         Raises:
             UserError: this cannot be written.
         """
-        return self._decide(take, differences, in_doubt=bool(differences))
+        decision = {"state": "again" if differences else "kept", "differences": list(differences)}
+        return self._decide(take, decision | {"judge": judge})
 
-    def accept(self, take: Take) -> Take | None:
+    def accept(self, take: Take, *, by_speaker: bool = True) -> Take | None:
         """Store that a take is no longer in doubt, whatever a model found; see `decide`."""
-        return self._decide(take, take.differences, in_doubt=False)
+        decision = {"state": "kept", "differences": list(take.differences), "judge": take.judge}
+        return self._decide(take, decision | {"accepted": by_speaker})
 
-    def _decide(self, take: Take, differences: Sequence[Fields], *, in_doubt: bool) -> Take | None:
+    def _decide(self, take: Take, decision: Fields) -> Take | None:
         key = (take.speaker, take.prompt)
         with self._lock:
             now = self._takes.get(key)
             if now is None or now.audio != take.audio:
                 return None
-            row: dict[str, Any] = {"speaker": take.speaker, "prompt": take.prompt}
-            row |= {"state": "again" if in_doubt else "kept", "differences": list(differences)}
+            row = {"speaker": take.speaker, "prompt": take.prompt, **decision}
             self._apply(row, self._journal.append(row))
             return self._takes[key]
 

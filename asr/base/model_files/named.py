@@ -88,7 +88,7 @@ def has_general(recognizes: bool = True) -> bool:
     """Return whether this installation carries the model `general`.
 
     Args:
-        recognizes: as for `default_run`.
+        recognizes: whether it must recognize speech well enough as it is.
     """
     return BOX.is_file() and bool(not recognizes or about_of(BOX).get("recognizes"))
 
@@ -98,9 +98,11 @@ def meant_by(directory: Path) -> str:
 
     Runs next to it and in runs/ are known, and the model `general` of this installation.
     """
-    known = {GENERAL: GENERAL} if has_general(recognizes=False) else {}
-    for folder in (directory.parent, Path("runs")):
+    known: dict[str, str] = {}
+    for folder in (Path("runs"), directory.parent):
         known |= {path.parent.name: str(path.parent) for path in folder.glob("*/config.toml")}
+    if has_general(recognizes=False):
+        known[GENERAL] = GENERAL
     return known.get(most_similar(directory.name, known), "")
 
 
@@ -108,7 +110,7 @@ def default_run(recognizes: bool = True) -> str:
     """Return the name of the model that is used where the user names none.
 
     Args:
-        recognizes: whether it is to recognize speech as it is; False for one that may only know the sounds.
+        recognizes: whether it must recognize speech well enough as it is.
 
     Raises:
         UserError: this installation carries none.
@@ -117,8 +119,8 @@ def default_run(recognizes: bool = True) -> str:
         return GENERAL
     if BOX.is_file():
         why = (
-            f"its model `{GENERAL}` does not recognize well enough as it is, and is for fine-tuning "
-            f'(train.init_from = "{GENERAL}"), `asr align` and `asr record` alone'
+            f"its model `{GENERAL}` does not recognize well enough as it is; `asr align`, `asr record` and "
+            "train.init_from use it"
         )
     else:
         why = f"it carries no model `{GENERAL}`"

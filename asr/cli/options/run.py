@@ -21,7 +21,7 @@ def run_and_rest(
         given: the arguments in their order; None for those that are missing.
         num_needed: smallest number of arguments besides the run.
         needed: what they are, for the error.
-        recognizes: whether `general` is to recognize speech as it is.
+        recognizes: whether `general` must recognize speech well enough as it is.
 
     Raises:
         UserError: there is no run, and no model `general`; or what follows is missing.

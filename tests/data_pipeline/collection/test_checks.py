@@ -6,7 +6,8 @@ import pytest
 from helpers.takes import SENTENCES, collection_in, noise
 
 from asr.base.errors import UserError
-from data_pipeline.collection.checks import MIN_CHECKED
+from data_pipeline.collection.checks import MIN_CHECKED, contradicts_many
+from data_pipeline.collection.take import Take
 
 LIMIT_S = 120
 
@@ -85,6 +86,51 @@ def test_results_come_while_takes_are_recorded_and_survive_a_restart(tmp_path):
         assert states["p0"] == states["p1"] == "kept"
         collection.close()
         assert set(again.texts) <= {"他在图书馆看书"}  # what was checked is not checked again
+
+
+def test_a_run_checks_again_what_general_has_checked_and_the_speaker_has_not_accepted(tmp_path):
+    def checked_by(collection, check, judge):
+        check.free.set()
+        results = Results()
+        collection.start_checks(check, results, judge)
+        return results
+
+    with collection_in(tmp_path) as (takes, collection):
+        for prompt in ("p0", "p1", "p2"):
+            record(collection, prompt)
+        by_general = SlowCheck(wrong=texts_of(takes, "p0", "p1"))
+        checked_by(collection, by_general, "").wait_for(3)
+        collection.accept("a", "p0")
+    with collection_in(tmp_path) as (takes, collection):
+        by_run = SlowCheck(wrong=texts_of(takes, "p0", "p2"))
+        checked_by(collection, by_run, "runs/a").wait_for(2)
+        assert sorted(by_run.texts) == sorted(texts_of(takes, "p1", "p2"))
+        assert [take.in_doubt for take in takes.all()] == [False, False, True]
+    with collection_in(tmp_path) as (takes, collection):
+        for prompt, judge in (("p3", "runs/b"), ("p4", "")):
+            record(collection, prompt)
+            check = SlowCheck()
+            collection.start_checks(check, lambda: None, judge)
+            assert check.begun.wait(LIMIT_S)
+            assert collection._checks._waiting == []  # but the new take, the latest
+            check.free.set()
+            collection.close()
+
+
+def test_verdicts_of_another_model_do_not_count_against_the_one_that_checked_last():
+    def takes_by(judge, first, wrong):
+        differences = ({"kind": "missing"},) if wrong else ()
+        fields = {"differences": differences, "judge": judge}
+        return [
+            Take("a", f"p{number}", f"audio/a/p{number}-1.flac", 1.0, "", (), checked=number, **fields)
+            for number in range(first, first + MIN_CHECKED)
+        ]
+
+    by_general = takes_by("", 1, wrong=True)
+    assert contradicts_many(by_general)
+    assert not contradicts_many([*by_general, *takes_by("runs/a", 100, wrong=False)])
+    assert contradicts_many([*takes_by("runs/a", 100, wrong=True), *takes_by("", 1, wrong=False)])
+    assert not contradicts_many([])
 
 
 def test_take_that_is_replaced_during_its_check_is_checked_again(tmp_path):

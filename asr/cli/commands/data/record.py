@@ -122,7 +122,7 @@ def record_command(arguments: argparse.Namespace) -> int:
             collection, speakers, Limits(max_body_mb=TAKE_MB, max_pending_mb=PENDING_MB)
         )
         if check:
-            collection.start_checks(check, service.on_checked)
+            collection.start_checks(check, service.on_checked, _judge(arguments.run))
         if takes.all():
             collection.write()
         address = address_of(listening, name_on_network(arguments.host), certificate)
@@ -193,14 +193,14 @@ def _check(run: str | None, units: Unit) -> Check | None:
     Raises:
         UserError: the run has no model, or its labels have other units.
     """
-    if run is None and not _begins_from_general(units):
+    if run is None and not _has_general_of(units):
         return None
     from asr.audio.recording import read_audio
     from asr.transcription.alignment.differences import differences
     from asr.transcription.recognizer import Recognizer
 
+    # loaded at its first call; for `general`, that is the first take: its first use takes some seconds
     recognizer = functools.cache(functools.partial(Recognizer.of_known_text, run))
-    # `general` is loaded for the first take: its first use of all takes some seconds
     if run is not None and (unit := recognizer().vocabulary.unit) != units:
         raise UserError(
             f"`run={run}`: expected a model of {units}, as OUT has, received one of {unit}; choose another "
@@ -208,22 +208,27 @@ def _check(run: str | None, units: Unit) -> Check | None:
         )
 
     def check(path: Path, tokens: tuple[str, ...]) -> list[dict[str, object]]:
-        found = differences(recognizer(), read_audio(path), tokens, knows_voice=run is not None)
+        found = differences(recognizer(), read_audio(path), tokens, knows_voice=bool(_judge(run)))
         fields = ("kind", "start", "end", "recognized")
         return [{name: getattr(difference, name) for name in fields} for difference in found]
 
     return check
 
 
-def _begins_from_general(units: Unit) -> bool:
-    """Return whether this installation carries the model `general`, which knows syllables alone."""
+def _judge(run: str | None) -> str:
+    """Return the run that checks takes, which should know the voices; empty for the model `general`."""
+    return "" if run in (None, GENERAL) else str(run)
+
+
+def _has_general_of(units: Unit) -> bool:
+    """Return whether this installation carries the model `general`, and it has these units."""
     return units == "syllables" and has_general(recognizes=False)
 
 
 def _next_commands(out: Path, units: Unit, run: str | None, splits: Collection[str]) -> dict[str, str]:
     """Return the commands that check the corpus and train on it, from a model if there is one."""
     manifests = {split: str(out / f"{split}.jsonl") for split in SPLITS if split in splits}
-    begin = GENERAL if run is None and _begins_from_general(units) else run
+    begin = GENERAL if run is None and _has_general_of(units) else run
     settings = [f"train.init_from={begin}"] if begin else []
     settings += ["data.corpus=", *(f"data.{split}={path}" for split, path in manifests.items())]
     # a run may have the name already: the run to begin from is often named after the same corpus

@@ -58,7 +58,7 @@ def add_export_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--fine-tuning-only",
         action="store_true",
-        help="the model is a start for train.init_from, and does not recognize well enough as it is",
+        help="the model is for train.init_from and known text, and does not recognize well enough as it is",
     )
 
 

@@ -58,6 +58,9 @@ def test_similar_name_is_suggested(tmp_path, monkeypatch, content):
 
     texts = ("mine", "runs/thchs3", "elsewhere/mime", "unlike")
     assert list(map(suggested, texts)) == ["runs/mine", "runs/thchs30", "runs/mine", ""]
+    (tmp_path / "elsewhere" / "mine").mkdir(parents=True)
+    (tmp_path / "elsewhere" / "mine" / "config.toml").touch()
+    assert suggested("elsewhere/mime") == "elsewhere/mine"  # rather than that in runs/
     monkeypatch.setattr(named, "BOX", tmp_path / "small.polyphone")
     assert suggested("generall") == "general"
     monkeypatch.setattr(named, "BOX", tmp_path / "none.polyphone")
@@ -221,7 +224,7 @@ def test_model_that_does_not_recognize_is_a_start_and_no_default(tmp_path, monke
     assert has_general(recognizes=False)
     assert not has_general()
     assert default_run(recognizes=False) == "general"
-    with pytest.raises(UserError, match=r"is for fine-tuning .*, `asr align` and `asr record` alone"):
+    with pytest.raises(UserError, match=r"`asr align`, `asr record` and train.init_from use it"):
         default_run()
     assert load_config("demo", overrides=["train.init_from=general"]).model.family == "separable"
 

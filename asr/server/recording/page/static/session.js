@@ -6,7 +6,7 @@ export class Session {
     this.speaker = answer.speaker;
     this.language = answer.language;
     this.prompts = answer.prompts;
-    this.checks = answer.checks; // whether takes are recognized in the background
+    this.checks = answer.checks; // whether takes are compared with their sentences in the background
     this.isContradicted = false; // whether the model contradicts too many takes to doubt any
     this.goalS = answer.goal_s;
     this.otherS = 0; // of takes of sentences that are no longer offered
