@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -28,7 +29,7 @@ class EvaluationData(Protocol):
     def utterances(self) -> Sequence[Utterance]:
         """Return the utterances of the set."""
 
-    def in_order(self) -> tuple[Sequence[list[int]], Iterator[Batch]]:
+    def in_order(self) -> tuple[Sequence[list[int]], Generator[Batch, None, None]]:
         """Return the indices of the utterances of each batch, and the batches."""
 
 
@@ -104,13 +105,14 @@ class Evaluator:
         plan, batches = data.in_order()
         hypotheses: dict[int, Segment] = {}
         log_probs: dict[int, float] = {}
-        for indices, batch in zip(plan, batches, strict=True):
-            if stop is not None:
-                stop.raise_if_requested()
-            losses, num_frames, reduced = self._compiled_step(*batch)
-            log_probs.update(zip(indices, _reference_log_probs(batch, num_frames, losses), strict=True))
-            durations_s = [data.utterances[index].duration_s for index in indices]
-            hypotheses.update(zip(indices, self.decoder.segments(reduced, durations_s), strict=True))
+        with contextlib.closing(batches):
+            for indices, batch in zip(plan, batches, strict=True):
+                if stop is not None:
+                    stop.raise_if_requested()
+                losses, num_frames, reduced = self._compiled_step(*batch)
+                log_probs.update(zip(indices, _reference_log_probs(batch, num_frames, losses), strict=True))
+                durations_s = [data.utterances[index].duration_s for index in indices]
+                hypotheses.update(zip(indices, self.decoder.segments(reduced, durations_s), strict=True))
         in_order = range(len(data.utterances))
         return Evaluation(
             data.utterances,

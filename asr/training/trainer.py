@@ -16,7 +16,7 @@ import functools
 import logging
 import math
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -90,7 +90,7 @@ class TrainingData(Protocol):
         fits: Any,
         local_rows: Callable[[Sequence[int]], list[int]],
         first_batch: int = 0,
-    ) -> tuple[Sequence[list[int]], Iterator[TrainingBatch]]:
+    ) -> tuple[Sequence[list[int]], Generator[TrainingBatch, None, None]]:
         """Return the rows of each batch, and the batches with only those rows that this process reads."""
 
 
@@ -251,8 +251,12 @@ class Trainer:
         if not self.progress.epoch.batches:
             self.callbacks.epoch_begin(number)
         plan, batches = self._epoch(number, self.progress.epoch.batches)
+        with contextlib.closing(batches):
+            return self._train_on(self._save_on_read_error(zip(plan, batches, strict=True)))
+
+    def _train_on(self, batches: Iterator[tuple[list[int], TrainingBatch]]) -> bool:
         began_s = asked_s = time.monotonic()
-        for indices, batch in self._save_on_read_error(zip(plan, batches, strict=True)):
+        for indices, batch in batches:
             waiting_s = time.monotonic() - asked_s
             epoch = self._train_batch([self.train_data.utterances[index] for index in indices], batch)
             ended_s = time.monotonic()
@@ -476,6 +480,8 @@ class Trainer:
         )
         return make_step(self.engine, self.placed, self.optimizer, config, objective)
 
-    def _epoch(self, epoch: int, first_batch: int) -> tuple[Sequence[list[int]], Iterator[TrainingBatch]]:
+    def _epoch(
+        self, epoch: int, first_batch: int
+    ) -> tuple[Sequence[list[int]], Generator[TrainingBatch, None, None]]:
         seed = self.config.train.seed
         return self.train_data.epoch(epoch, seed, self.model.fits, self.engine.local_rows, first_batch)

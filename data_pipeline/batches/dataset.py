@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, BinaryIO, NamedTuple
@@ -121,7 +121,7 @@ class Dataset:
             return self.utterances.checksum()
         return checksum_of((one.id, one.duration_s, one.tokens) for one in self.utterances)
 
-    def in_order(self) -> tuple[Rows, Iterator[Batch]]:
+    def in_order(self) -> tuple[Rows, Generator[Batch, None, None]]:
         """Return the rows of each batch, and the batches: every utterance once, not augmented."""
         plan = plan_in_order(self.num_samples, round(self.batch_s * SAMPLE_RATE_HZ))
 
@@ -138,7 +138,7 @@ class Dataset:
         fits: Callable[[int, list[int]], bool],
         local_rows: Callable[[Sequence[int]], list[int]] = list,
         first_batch: int = 0,
-    ) -> tuple[Rows, Iterator[TrainingBatch]]:
+    ) -> tuple[Rows, Generator[TrainingBatch, None, None]]:
         """Return the rows of each batch, and the batches, of one epoch of training.
 
         Args:
@@ -255,8 +255,10 @@ class Dataset:
         indices_of: Callable[[int], Sequence[int] | npt.NDArray[np.int64]],
         read: Callable[[int, str, BinaryIO | None], Waveform],
         labels_of: Callable[[int], Sequence[int]],
-    ) -> Iterator[Batch]:
-        """Yield batches of clips and labels.
+    ) -> Generator[Batch, None, None]:
+        """Yield batches of clips and labels; whoever takes some of them closes the generator.
+
+        Else it may be collected while a thread starts, and would wait for its own threads in it for ever.
 
         Args:
             num_batches: how many there are.

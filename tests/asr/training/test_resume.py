@@ -1,6 +1,7 @@
 """Test that a run that is stopped and resumed equals an uninterrupted one bit for bit."""
 
 import dataclasses
+import inspect
 import os
 import shutil
 import signal
@@ -200,6 +201,35 @@ def test_signal_ends_training_after_the_step_is_saved(trainer, whole, tmp_path, 
     assert [path.name for path in run.checkpoints()] == [path.name for path in whole.checkpoints()[:7]]
     for ours, theirs in zip(run.checkpoints(), whole.checkpoints(), strict=False):
         assert_same(read_checkpoint(ours), read_checkpoint(theirs))
+
+
+def test_interrupted_training_and_evaluation_close_their_batches_at_once(
+    trainer, whole, tmp_path, monkeypatch
+):
+    opened = []
+
+    def remembered(open_batches):
+        def found(*arguments):
+            opened.append(open_batches(*arguments))
+            return opened[-1]
+
+        return found
+
+    move(trainer, stopped_at(whole, whole.checkpoints()[2], tmp_path / "run"))
+    monkeypatch.setattr(trainer, "_epoch", remembered(trainer._epoch))
+    with (
+        stop_signals(TrainingDisplay().on_stop_requested) as trainer.stop,
+        Signals(trainer, "train_step", 1),
+    ):
+        trainer.resume()
+        with pytest.raises(Interrupted):
+            trainer.train()
+        monkeypatch.setattr(type(trainer.dev_data), "in_order", remembered(type(trainer.dev_data).in_order))
+        with pytest.raises(Interrupted):
+            trainer.evaluator.evaluate(trainer.dev_data, trainer.stop)
+    states = [inspect.getgeneratorstate(batches) for _, batches in opened]
+    assert states.count("GEN_CLOSED") == 2
+    assert "GEN_SUSPENDED" not in states  # a plan of which no batch was taken is GEN_CREATED
 
 
 def test_signal_during_evaluation_saves_the_epoch_to_be_evaluated(trainer, whole, tmp_path):
