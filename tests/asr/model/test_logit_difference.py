@@ -39,7 +39,7 @@ def magnifying_model():
     model = model_of()
     for weight in model.weights:
         if weight.path.endswith("moving_variance"):
-            weight.assign(weight / 20)
+            weight.assign(weight / 40)
     return model
 
 
