@@ -114,28 +114,6 @@ class Recognizer:
         return cls.of_run(opened, choice, devices)
 
     @classmethod
-    def of_run(
-        cls,
-        run: Run,
-        choice: DecoderChoice = GREEDY_TOKENS,
-        devices: Devices = ONE_DEVICE,
-        on_progress: OnProgress = ignore_progress,
-    ) -> Recognizer:
-        """Load the chosen epoch of a run with a decoder and on devices of your choice.
-
-        A CPU runs the run's graph for inference by ONNX Runtime, without TensorFlow.
-
-        Args:
-            run: the opened run.
-            choice: the decoder.
-            devices: on which the model runs.
-            on_progress: receives how much of a language model has been read.
-        """
-        if not run.stated().get("recognizes", True):
-            logger.warning("%s: does not recognize well enough as it is; fine-tune it", run.directory.name)
-        return cls._loaded(run, choice, devices, on_progress)
-
-    @classmethod
     def of_known_text(cls, run: str | Path | None = None) -> Recognizer:
         """Load a model that compares recordings with their text, as `align_recording` and `differences` do.
 
@@ -147,24 +125,36 @@ class Recognizer:
         Raises:
             UserError: as for `load`, or the installation carries no model.
         """
-        return cls._loaded(Run.open(default_run(recognizes=False) if run is None else run))
+        return cls.of_run(Run.open(default_run(recognizes=False) if run is None else run), known_text=True)
 
     @classmethod
-    def _loaded(
+    def of_run(
         cls,
         run: Run,
         choice: DecoderChoice = GREEDY_TOKENS,
         devices: Devices = ONE_DEVICE,
         on_progress: OnProgress = ignore_progress,
+        known_text: bool = False,
     ) -> Recognizer:
+        """Load the chosen epoch of a run with a decoder and on devices of your choice.
+
+        A CPU runs the run's graph for inference by ONNX Runtime, without TensorFlow.
+
+        Args:
+            run: the opened run.
+            choice: the decoder.
+            devices: on which the model runs.
+            on_progress: receives how much of a language model has been read.
+            known_text: whether recordings are compared with their text, and nothing is decoded.
+        """
         if devices != ONE_DEVICE or not runs_on_the_cpu():
-            return cls.trained(run, choice, start_model_devices(devices), on_progress)
+            return cls.trained(run, choice, start_model_devices(devices), on_progress, known_text)
         vocabulary = run.vocabulary()
         with ThreadPoolExecutor(1) as pool:  # loading the hanzi model takes as long as the rest
             converter = pool.submit(choice.converter_for, vocabulary)
             runner, checkpoint = cpu_runner(run, vocabulary)
             converter.result()
-        return cls._of_runner(runner, vocabulary, choice, run, checkpoint, on_progress)
+        return cls._of_runner(runner, vocabulary, choice, run, checkpoint, on_progress, known_text)
 
     @classmethod
     def trained(
@@ -173,6 +163,7 @@ class Recognizer:
         choice: DecoderChoice = GREEDY_TOKENS,
         devices: ModelDevices | None = None,
         on_progress: OnProgress = ignore_progress,
+        known_text: bool = False,
     ) -> Recognizer:
         """Load the model of a run into TensorFlow.
 
@@ -181,6 +172,7 @@ class Recognizer:
             choice: the decoder.
             devices: on which the model runs; None for one.
             on_progress: receives how much of a language model has been read.
+            known_text: as for `of_run`.
         """
         devices = devices or start_model_devices()
         vocabulary = run.vocabulary()
@@ -190,7 +182,7 @@ class Recognizer:
         with devices.scope():
             model, checkpoint = chosen_model(run, vocabulary)
         runner = TensorFlowRunner(model, devices.spread, len(devices.names), devices.place(model))
-        return cls._of_runner(runner, vocabulary, choice, run, checkpoint, on_progress)
+        return cls._of_runner(runner, vocabulary, choice, run, checkpoint, on_progress, known_text)
 
     @classmethod
     def _of_runner(
@@ -201,7 +193,10 @@ class Recognizer:
         run: Run,
         checkpoint: Path,
         on_progress: OnProgress,
+        known_text: bool,
     ) -> Recognizer:
+        if not known_text and not run.stated().get("recognizes", True):
+            logger.warning("%s: does not recognize well enough as it is; fine-tune it", run.directory.name)
         decoder = choice.decoder(vocabulary, runner.model.frame_s, on_progress)
         return cls(runner, vocabulary, decoder, LoadedFrom.of(run, checkpoint, choice))
 
