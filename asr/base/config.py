@@ -210,8 +210,8 @@ class ModelConfig:
     # Gulati et al., 2020, arXiv:2005.08100), or one of ASRT's networks.
     family: Annotated[str, OneOf(NETWORKS)] = "separable"
     # Size of the network: 0.4 to 40 million parameters in the separable family, 1.5 to 45 million in the
-    # conformer family, which has no sm and xl: see asr/model/networks/separable.py and conformer.py.
-    size: Literal["xs", "s", "sm", "m", "l", "xl"] = "xs"
+    # conformer family, which has no sm, sm_deep and xl: see asr/model/networks/separable.py and conformer.py.
+    size: Literal["xs", "s", "sm", "sm_deep", "m", "l", "xl"] = "xs"
     # Share of activations dropped in training; the dcnn networks have fixed shares of their own.
     dropout: Annotated[float, Range(0.0, 0.9)] = 0.1
     # How a network of the separable family begins: with a convolution over time (1d), or with two (2d) or
@@ -315,7 +315,8 @@ class TrainConfig:
     # address, or of the model "general", if the installation carries it: layers that match are copied, the
     # rest are listed. [features] and [model] are then the other run's, and augmentation, learning rate,
     # epochs, weight decay and flat start suit fine-tuning, except for the settings in your own file and those
-    # after `--set`. Its weights are epoch 0: an epoch with more errors on dev is not chosen.
+    # after `--set`: size sm_deep adds blocks to an sm, which change nothing before training. Its weights are
+    # epoch 0: an epoch with more errors on dev is not chosen.
     init_from: str = ""
     # Names of layers that are not trained, separated by commas; * is a wildcard: "stage0, stage1/*".
     freeze: str = ""

@@ -12,7 +12,7 @@ likely than all of them, which have learned to be rare, and the model would reco
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -25,6 +25,7 @@ from asr.base.text.wording import counted, listed
 from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import AcousticModel
 from asr.model.features import make_features
+from asr.model.networks.separable import Block, Separable
 
 Array = npt.NDArray[Any]
 
@@ -57,6 +58,8 @@ class Loaded:
         taken: weights that are now the other run's.
         in_part: weights of the output layer where some tokens are new.
         initialized: weights that keep their initial values.
+        num_added: residual blocks that only this model has; before training they return their inputs, so that
+            a deeper network begins with the outputs of the other.
         unused: weights of the other run that this model does not have.
         shared_tokens: tokens of both vocabularies, without the blank.
         new_tokens: tokens of this run's vocabulary alone.
@@ -66,6 +69,7 @@ class Loaded:
     taken: tuple[Weight, ...]
     in_part: tuple[Weight, ...]
     initialized: tuple[Weight, ...]
+    num_added: int
     unused: tuple[Weight, ...]
     shared_tokens: tuple[str, ...]
     new_tokens: tuple[str, ...]
@@ -80,6 +84,8 @@ class Loaded:
         ]
         if any(_layer(weight.path) == OUTPUT for weight in taken):
             lines.append(self._token_line())
+        if self.num_added:
+            lines.append(f"added: {counted(self.num_added, 'block')}, which change nothing before training")
         lines += [f"initialized: {line}" for line in _by_layer(self.initialized)]
         return lines + [f"not used: {line}" for line in _by_layer(self.unused)]
 
@@ -157,16 +163,36 @@ def load_matching(
         )
     for weight in found:
         variables[weight.path].assign(values[weight.path][0])
+    added = _added_blocks(model, {weight.path for weight in found})
+    for block in added:
+        block.begin_as_identity()
     here, there = set(vocabulary.tokens), set(source_vocabulary.tokens)
     return Loaded(
         taken=tuple(weight for weight in found if not weight.reason),
         in_part=tuple(weight for weight in found if weight.reason),
         initialized=tuple(weight for weight in weights if weight not in found),
+        num_added=len(added),
         unused=tuple(Weight(p, a.shape, "not in this model") for p, a in theirs.items() if p not in ours),
         shared_tokens=tuple(token for token in vocabulary.tokens[1:] if token in there),
         new_tokens=tuple(token for token in vocabulary.tokens if token not in there),
         dropped_tokens=tuple(token for token in source_vocabulary.tokens if token not in here),
     )
+
+
+def _added_blocks(model: AcousticModel, loaded: Container[str]) -> list[Block]:
+    """Return the residual blocks without a loaded weight, of stages that begin with a loaded one."""
+    if not isinstance(model.network, Separable):
+        return []
+
+    def is_loaded(block: Block) -> bool:
+        return any(variable.path in loaded for variable in block.variables)
+
+    return [
+        block
+        for first, *others in model.network.blocks()
+        for block in others
+        if is_loaded(first) and not is_loaded(block)
+    ]
 
 
 def with_tuning_rate(config: Config, start_error: float) -> Config:

@@ -40,14 +40,15 @@ class Size(NamedTuple):
     gate: bool  # squeeze and excitation
 
 
-# 0.6, 0.8, 2.4, 6, 18 and 40 million parameters with 1,428 outputs; 0.4 million for xs with 322. xs, s and sm
-# have receptive fields of 0.6, 1.2 and 1.7 s to each side: on a small corpus, a network that covers whole
-# sentences memorizes them (measured on the demo: 23 % errors on unseen voices with kernels of 7, 9 and 11,
-# 10 % with 7, 5 and 3)
+# 0.6, 0.8, 2.4, 4.4, 6, 18 and 40 million parameters with 1,428 outputs; 0.4 million for xs with 322. xs, s,
+# sm and sm_deep have receptive fields of 0.6, 1.2, 1.7 and 3.8 s to each side: on a small corpus, a network
+# that covers whole sentences memorizes them (measured on the demo: 23 % errors on unseen voices with kernels
+# of 7, 9 and 11, 10 % with 7, 5 and 3)
 SIZES = {
     "xs": Size((64, 128, 192), (1, 1, 1), 2, (5, 5, 3), 192, gate=False),
     "s": Size((80, 144, 224), (1, 1, 2), 2, (7, 5, 5), 192, gate=False),
     "sm": Size((96, 256, 384), (1, 2, 3), 2, (7, 5, 5), 320, gate=False),
+    "sm_deep": Size((96, 256, 384), (1, 3, 9), 2, (7, 5, 5), 320, gate=False),  # begins as a trained sm
     "m": Size((256, 256, 384), (2, 4, 6), 3, (9, 13, 19), 640, gate=True),
     "l": Size((256, 384, 512), (3, 5, 7), 5, (11, 17, 25), 640, gate=True),
     "xl": Size((512, 512, 640), (4, 6, 9), 5, (11, 19, 29), 1024, gate=True),
@@ -157,6 +158,10 @@ class Separable(SizedNetwork):
         logits = Logits(*run_parts(self._last_parts(), hidden, num_frames, training))
         return DeepLogits(*logits, tuple(intermediate)) if intermediate else logits
 
+    def blocks(self) -> list[Sequence[Block]]:
+        """Return the residual blocks of each stage."""
+        return [stage.blocks for stage in self._stages]
+
     @override
     def parts(self) -> list[NetworkPart]:
         return [*(part for stage in self._stages for part in stage.parts()), *self._last_parts()]
@@ -218,7 +223,7 @@ class Stage(BuildOnCall, keras.layers.Layer):
                 name="down",
             )
             self._norm = MaskedBatchNorm(name="norm")
-        self._blocks = [
+        self.blocks = [
             Block(size, seed + 10 * (index + 1), name=f"block{index}") for index in range(len(outputs))
         ]
         self._outputs = list(outputs)
@@ -238,7 +243,7 @@ class Stage(BuildOnCall, keras.layers.Layer):
             parts = [
                 NetworkPart(f"{self.name}.stem", [self._stem], functools.partial(_apply_stem, self._stem))
             ]
-        for block, output in zip(self._blocks, self._outputs, strict=True):
+        for block, output in zip(self.blocks, self._outputs, strict=True):
             parts += block_parts(block, output, f"{self.name}.")
         return parts
 
@@ -279,6 +284,11 @@ class Block(BuildOnCall, keras.layers.Layer):
             hidden = self._gate(hidden, mask)
         return self._dropout(ops.relu(inputs + hidden), training=training)
 
+    def begin_as_identity(self) -> None:
+        """Set weights with which the block returns its inputs, as these are never negative."""
+        gamma = self._convolutions[-1].norm.gamma
+        gamma.assign(ops.zeros_like(gamma))
+
 
 class SeparableConvolution(BuildOnCall, keras.layers.Layer):
     """A filter over time for each channel, a mixture of channels, and a normalisation."""
@@ -293,12 +303,12 @@ class SeparableConvolution(BuildOnCall, keras.layers.Layer):
         self._pointwise = keras.layers.Dense(
             channels, use_bias=False, kernel_initializer=keras.initializers.HeNormal(seed), name="pointwise"
         )
-        self._norm = MaskedBatchNorm(name="norm")
+        self.norm = MaskedBatchNorm(name="norm")
 
     def call(self, inputs: Tensor, mask: Tensor, training: bool = False) -> Tensor:
         """Map (B, T, C) to (B, T, channels)."""
         mixed = self._pointwise(self._depthwise(inputs, training=training) * mask)
-        return self._norm(mixed, mask, training=training)
+        return self.norm(mixed, mask, training=training)
 
 
 class Gate(keras.layers.Layer):

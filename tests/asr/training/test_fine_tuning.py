@@ -2,6 +2,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+import tensorflow as tf
 
 from asr.base.config import Config, DataConfig, FeatureConfig, ModelConfig, TrainConfig
 from asr.base.errors import UserError
@@ -225,6 +226,33 @@ def test_layers_missing_from_the_other_run_are_reported_in_a_few_lines(plain):
     assert lines[2].startswith(
         "initialized: stage0/down/kernel (not in the other run), and 16 more in stage0"
     )
+
+
+@pytest.mark.parametrize("stem", ["1d", "2d_fast"])
+def test_deeper_network_begins_with_the_logits_of_the_other_and_learns_with_all_blocks(stem):
+    shallow = make(THEIRS, seed=2, size="sm", stem=stem)
+    deep = make(THEIRS, size="sm_deep", stem=stem)
+    loaded = load_matching(deep, THEIRS, source_of(shallow), THEIRS)
+    assert loaded.num_added == 7
+    assert "added: 7 blocks, which change nothing before training" in loaded.lines()
+    assert not loaded.unused
+    expected = logits(shallow, THEIRS, THEIRS.tokens)
+    np.testing.assert_allclose(logits(deep, THEIRS, THEIRS.tokens), expected, rtol=0, atol=1e-5)
+    for _ in range(2):  # the factors of 0 first, then what they let through
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.square(deep(AUDIO, NUM_SAMPLES, training=True).values))
+        gradients = tape.gradient(loss, deep.trainable_variables)
+        for variable, gradient in zip(deep.trainable_variables, gradients, strict=True):
+            variable.assign_sub(1e-3 * tf.sign(gradient))
+    still = [v.path for v, g in zip(deep.trainable_variables, gradients, strict=True) if not np.any(g)]
+    assert not still
+
+
+def test_blocks_of_a_stage_that_the_other_lacks_keep_their_initial_values():
+    source = source_of(trained(THEIRS, size="sm"))
+    source = {path: array for path, array in source.items() if "/stage2/" not in path}
+    loaded = load_matching(make(THEIRS, size="sm_deep"), THEIRS, source, THEIRS)
+    assert loaded.num_added == 1  # of stage 1
 
 
 def test_moving_statistics_are_loaded_and_unused_norms_are_reported():
