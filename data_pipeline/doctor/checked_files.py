@@ -15,7 +15,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TypeAlias
+from typing import NamedTuple, TypeAlias
 from zipfile import BadZipFile
 
 import numpy as np
@@ -33,17 +33,31 @@ from asr.base.system.storage.address import Address, is_address, path_of, stat_o
 logger = logging.getLogger(__name__)
 
 SUFFIX = ".checked"
-VERSION = 1  # of the check: a higher one checks everything again
+VERSION = 2  # of the check: a higher one checks everything again
 SETTLED_NS = 2_000_000_000  # a file that was changed since then may change again within one tick of its clock
 
 
 Rows: TypeAlias = npt.NDArray[np.void]
-ROW = np.dtype([("key", "u8"), ("size", "i8"), ("modified_ns", "i8"), ("duration_s", "f8")])
-PACKED = struct.Struct("=Qqqd")  # a row
+ROW = np.dtype(
+    [("key", "u8"), ("size", "i8"), ("modified_ns", "i8"), ("duration_s", "f8"), ("unstated", "S24")]
+)
+PACKED = struct.Struct("=Qqqd24s")  # a row
+
+
+class Sound(NamedTuple):
+    """What the check of a sound recording found.
+
+    Attributes:
+        duration_s: by its header.
+        unstated: its container, if a missing end would not be noticed; else "".
+    """
+
+    duration_s: float
+    unstated: str = ""
 
 
 class CheckedFiles:
-    """The size, the time of modification and the duration of each recording that is sound.
+    """The size, the time of modification and what was found of each recording that is sound.
 
     Methods may be called in any thread.
 
@@ -95,29 +109,30 @@ class CheckedFiles:
         except (OSError, UserError) as error:
             logger.debug("%s", error)
 
-    def duration_s(self, audio_path: str) -> float | None:
-        """Return the duration of a recording that was found sound and has not changed since; else None."""
+    def find(self, audio_path: str) -> Sound | None:
+        """Return what is remembered of a sound recording that has not changed since; else None."""
         key, state = np.uint64(_key(audio_path)), file_state(audio_path)
         index = int(self._keys.searchsorted(key))
         if state is None or index == len(self._keys) or self._keys[index] != key:
             return None
         row = self._rows[index]
         is_same = row["size"] == state.st_size and row["modified_ns"] == state.st_mtime_ns
-        return float(row["duration_s"]) if is_same else None
+        return Sound(float(row["duration_s"]), row["unstated"].decode()) if is_same else None
 
-    def add(self, audio_path: str, before: os.stat_result | None, duration_s: float) -> None:
+    def add(self, audio_path: str, before: os.stat_result | None, sound: Sound) -> None:
         """Remember a sound recording, unless it was changed a moment ago or during the check.
 
         Args:
             audio_path: of the recording.
             before: its state from before the check.
-            duration_s: by its header.
+            sound: what the check found.
         """
         after = file_state(audio_path)
         if before is None or after is None or before.st_mtime_ns != after.st_mtime_ns:
             return
         if after.st_size == before.st_size and time.time_ns() - after.st_mtime_ns > SETTLED_NS:
-            self._added.extend(PACKED.pack(_key(audio_path), after.st_size, after.st_mtime_ns, duration_s))
+            state = (_key(audio_path), after.st_size, after.st_mtime_ns)
+            self._added.extend(PACKED.pack(*state, sound.duration_s, sound.unstated.encode()))
 
 
 @contextmanager

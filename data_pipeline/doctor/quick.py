@@ -31,7 +31,7 @@ from asr.base.text.wording import counted, listed
 from asr.base.types import Utterance
 from asr.base.vocabulary import Vocabulary
 from asr.base.work import OnProgress, Work, ignore_progress
-from data_pipeline.doctor.checked_files import CheckedFiles, checked_files, file_state
+from data_pipeline.doctor.checked_files import CheckedFiles, Sound, checked_files, file_state
 from data_pipeline.manifests.utterances import is_remote, some_of
 from data_pipeline.text.sentences import sentence_key
 from data_pipeline.work import Threads, in_parallel
@@ -159,7 +159,7 @@ def _check_all(
             yield checked
     for container, number in unstated.items():
         logger.warning(
-            "%s that do not state their length, so a missing end is not noticed",
+            "%s without a stated length, so that a missing end is not noticed",
             counted(number, f"{container} recording"),
         )
 
@@ -195,8 +195,8 @@ def _check(utterance: Utterance, files: CheckedFiles) -> _Checked:
     path = utterance.audio_path
     if is_address(path) and PIECE.fullmatch(path):
         return _check_packed(utterance)
-    duration_s, unstated = files.duration_s(path), ""
-    if duration_s is None:
+    sound = files.find(path)
+    if sound is None:
         before = file_state(path)
         try:
             refuse_pipe(path)
@@ -207,10 +207,9 @@ def _check(utterance: Utterance, files: CheckedFiles) -> _Checked:
             raise
         except UserError as error:
             return _Checked(str(error))
-        duration_s, unstated = header.duration_s, "" if header.length_is_stated else header.container
-        if not unstated:
-            files.add(path, before, duration_s)
-    return _checked_duration(utterance, duration_s, unstated)
+        sound = Sound(header.duration_s, "" if header.length_is_stated else header.container)
+        files.add(path, before, sound)
+    return _checked_duration(utterance, sound)
 
 
 def _check_packed(utterance: Utterance) -> _Checked:
@@ -221,11 +220,11 @@ def _check_packed(utterance: Utterance) -> _Checked:
         raise
     except UserError as error:
         return _Checked(str(error))
-    return _checked_duration(utterance, utterance.duration_s, "")
+    return _checked_duration(utterance, Sound(utterance.duration_s))
 
 
-def _checked_duration(utterance: Utterance, duration_s: float, unstated: str) -> _Checked:
-    path = utterance.audio_path
+def _checked_duration(utterance: Utterance, sound: Sound) -> _Checked:
+    path, duration_s = utterance.audio_path, sound.duration_s
     if is_too_short(duration_s):
         length = f"{duration_s * 1000:.1f} ms long"
         return _Checked(f"{path}: {length}, expected at least one window of 25 ms; leave it out")
@@ -237,7 +236,7 @@ def _checked_duration(utterance: Utterance, duration_s: float, unstated: str) ->
             f"{path}: {duration_s:.2f} s long, the manifest says {utterance.duration_s:.2f} s; "
             "correct the manifest"
         )
-    return _Checked("", round(duration_s * SAMPLE_RATE_HZ), unstated)
+    return _Checked("", round(duration_s * SAMPLE_RATE_HZ), sound.unstated)
 
 
 def _label_problem(

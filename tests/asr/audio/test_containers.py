@@ -76,7 +76,7 @@ def test_container_without_a_stated_length_is_read_and_said(tmp_path, caplog):
     with caplog.at_level(logging.WARNING):
         assert check_audio(utterances) == [""] * 3
     assert [record.getMessage() for record in caplog.records] == [
-        "3 AU recordings that do not state their length, so a missing end is not noticed"
+        "3 AU recordings without a stated length, so that a missing end is not noticed"
     ]
     found = audio_findings(ManifestLine("train", 0, utterances[0]), check_recording(str(path)))
     assert [finding.code for finding in found] == ["unstated-length"]

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 import soundfile
 
+from asr.audio.mpeg import mpeg_frames
 from asr.base.system.storage.address import path_of
 from asr.base.types import Utterance
 from asr.base.vocabulary import Vocabulary
 from data_pipeline.doctor import checked_files as checked
 from data_pipeline.doctor import quick
-from data_pipeline.doctor.checked_files import CheckedFiles, checked_files, file_state
+from data_pipeline.doctor.checked_files import CheckedFiles, Sound, checked_files, file_state
 from data_pipeline.doctor.quick import CheckedShare, check_audio, check_utterances
 
 
@@ -63,20 +64,45 @@ def test_second_check_of_an_unchanged_corpus_opens_no_recording(corpus, decoded)
     assert len(decoded) == 5
 
 
+def test_recording_that_does_not_state_its_length_is_remembered_and_named_each_time(corpus, decoded, caplog):
+    manifest, (first, *_) = corpus
+    mp3 = manifest.with_name("d.mp3")
+    soundfile.write(mp3, np.random.default_rng(0).normal(0, 0.1, 8000), 16000)
+    with mp3.open("rb") as file:
+        first_frame = mpeg_frames(file).runs[0][0]
+    mp3.write_bytes(mp3.read_bytes()[first_frame:])  # without the Xing frame, as in Common Voice
+    made_old(mp3)
+    duration_s = quick.audio_header(mp3).duration_s
+    utterances = [first, dataclasses.replace(first, id="d", audio_path=str(mp3), duration_s=duration_s)]
+    decoded.clear()
+    for num_opened in (4, 0, 0):
+        caplog.clear()
+        assert check_audio(utterances, manifest=manifest) == ["", ""]
+        assert len(decoded) == num_opened
+        assert [record.getMessage() for record in caplog.records] == [
+            "1 MP3 recording without a stated length, so that a missing end is not noticed"
+        ]
+        decoded.clear()
+
+
 def test_of_two_checks_of_a_recording_the_later_one_is_kept(corpus):
     manifest, utterances = corpus
     path, kept = manifest.with_name("kept"), CheckedFiles.load(manifest.with_name("kept"))
     for duration_s in (0.5, 0.7):
         for utterance in utterances[:2]:
-            kept.add(utterance.audio_path, file_state(utterance.audio_path), duration_s)
+            kept.add(utterance.audio_path, file_state(utterance.audio_path), Sound(duration_s))
     kept.save(path, manifest)
     again = CheckedFiles.load(path)
     assert len(again) == 2
-    assert [again.duration_s(utterance.audio_path) for utterance in utterances] == [0.7, 0.7, None]
-    again.add(utterances[0].audio_path, file_state(utterances[0].audio_path), 0.9)
+    assert [again.find(utterance.audio_path) for utterance in utterances] == [Sound(0.7), Sound(0.7), None]
+    again.add(utterances[0].audio_path, file_state(utterances[0].audio_path), Sound(0.9, "MP3"))
     again.save(path, manifest)
     found = CheckedFiles.load(path)
-    assert [found.duration_s(utterance.audio_path) for utterance in utterances] == [0.9, 0.7, None]
+    assert [found.find(utterance.audio_path) for utterance in utterances] == [
+        Sound(0.9, "MP3"),
+        Sound(0.7),
+        None,
+    ]
 
 
 def test_changed_recording_is_checked_again_and_alone(corpus, decoded):
@@ -126,7 +152,7 @@ def test_damaged_list_is_replaced(corpus, content):
     path = manifest.with_name("train.jsonl.checked")
     path.write_bytes(content)
     assert check_audio(utterances, manifest=manifest) == [""] * 3
-    assert CheckedFiles.load(path).duration_s(utterances[0].audio_path) == 0.5
+    assert CheckedFiles.load(path).find(utterances[0].audio_path) == Sound(0.5)
 
 
 def test_list_cut_anywhere_is_ignored(corpus):
@@ -136,7 +162,7 @@ def test_list_cut_anywhere_is_ignored(corpus):
     data = path.read_bytes()
     for length in range(0, len(data), 37):
         path.write_bytes(data[:length])
-        assert CheckedFiles.load(path).duration_s(utterances[0].audio_path) is None
+        assert CheckedFiles.load(path).find(utterances[0].audio_path) is None
 
 
 def test_entries_of_other_recordings_remain(corpus, decoded):
@@ -196,11 +222,11 @@ def test_what_two_processes_find_is_kept(tmp_path):
         audio = tmp_path / f"{name}.flac"
         audio.touch()
         made_old(audio)
-        files.add(str(audio), file_state(str(audio)), 1.5)
+        files.add(str(audio), file_state(str(audio)), Sound(1.5))
         files.save(path, tmp_path / "train.jsonl")
     both = CheckedFiles.load(path)
     assert len(both) == 2
-    assert [both.duration_s(str(tmp_path / f"{name}.flac")) for name in "ab"] == [1.5, 1.5]
+    assert [both.find(str(tmp_path / f"{name}.flac")) for name in "ab"] == [Sound(1.5)] * 2
 
 
 def test_what_many_threads_find_of_a_manifest_at_an_address_is_kept(tmp_path, monkeypatch):
@@ -212,12 +238,12 @@ def test_what_many_threads_find_of_a_manifest_at_an_address_is_kept(tmp_path, mo
         Path(name).touch()
         made_old(name)
         with checked_files(manifest) as files:
-            files.add(name, file_state(name), 1.5)
+            files.add(name, file_state(name), Sound(1.5))
 
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(find, names))
     with checked_files(manifest) as files:
-        assert [files.duration_s(name) for name in names] == [1.5] * 64
+        assert [files.find(name) for name in names] == [Sound(1.5)] * 64
 
 
 def test_second_check_of_unchanged_shards_opens_no_recording(corpus, decoded):
