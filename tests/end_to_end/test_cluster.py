@@ -107,6 +107,7 @@ def test_transcripts_on_the_terminal_and_subtitles_equal_those_of_one_machine(
     assert len(subtitles[0]) == NUM_FILES
 
 
+@pytest.mark.slow
 def test_decoder_of_relative_files_equals_that_of_one_machine(trained_run, clips, folder, running):
     Path("words.txt").write_text(" ".join(clips[0].tokens))
     Path("text.txt").write_text("".join(f"{clip.text}\n" for clip in clips) * 20)
@@ -284,6 +285,7 @@ def test_missing_package_is_an_error_with_the_extra(monkeypatch, capsys):
     assert "--cluster needs the package distributed" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_worker_killed_in_the_middle_of_transcribe_changes_nothing(
     trained_run, folder, running, monkeypatch, caplog
 ):

@@ -272,6 +272,7 @@ def test_the_report_has_errors_by_language_and_at_the_switch(run, prepared, caps
     assert "语言切换处" in page
 
 
+@pytest.mark.slow
 def test_hanzi_and_spelt_letters_alone_are_trained_evaluated_and_transcribed(tmp_path):
     synthesizer = MixedSynthesizer()
     rows = ["path,text,split"]

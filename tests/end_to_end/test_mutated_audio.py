@@ -106,6 +106,7 @@ def test_recordings_that_pass_the_check_never_fail_in_training(damaged):
     assert sum(len(np.asarray(batch.num_samples)) for batch in batches) == sum(map(len, plan)) == len(sound)
 
 
+@pytest.mark.slow
 def test_doctor_names_damaged_recordings_and_its_clean_manifest_is_usable(damaged, tmp_path):
     manifest = damaged[0].audio_path.replace("000.wav", "train.jsonl")
     arguments = [manifest, "--json", str(tmp_path / "found.json"), "--html", str(tmp_path / "found.html")]

@@ -47,6 +47,7 @@ def in_upload(page):
     page.wait_for_timeout(1000)  # a part has arrived
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", [in_take, in_upload])
 def test_browser_killed_in_the_middle_loses_nothing_that_was_confirmed(tmp_path, moment):
     clips = pick_demo_clips(tmp_path / "clips", 3)

@@ -73,6 +73,7 @@ def test_thchs30_from_download_to_report(trained, served):
     assert read_json(run.directory / "report.json").decoder["beam"] == 16
 
 
+@pytest.mark.slow
 def test_aishell1_is_scored_by_characters(trained):
     run = trained("aishell1")
     assert rates(run.directory / "report.json")[0] == "character"
@@ -81,6 +82,7 @@ def test_aishell1_is_scored_by_characters(trained):
     assert decoder_of(run)["beam"] == 16
 
 
+@pytest.mark.slow
 def test_librispeech_is_scored_by_words_clean_and_other(trained, capsys):
     run = trained("librispeech", "data.units=bpe:30")
     shown = capsys.readouterr().out
@@ -95,6 +97,7 @@ def test_librispeech_is_scored_by_words_clean_and_other(trained, capsys):
     assert (run.directory / "lm" / "pieces.klm").exists()
 
 
+@pytest.mark.slow
 def test_mandarin_open_reports_each_corpus(trained):
     run = trained("mandarin_open")
     names = {name for name in NAMES if name != "librispeech"}

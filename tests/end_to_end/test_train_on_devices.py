@@ -110,6 +110,7 @@ def test_conformer_trains_alike_on_every_engine(separable_config, monkeypatch):
         assert_same_weights(run, one)
 
 
+@pytest.mark.slow
 @smooth
 def test_towers_that_share_the_cpu_train_as_one_device(config, on_one_device, capsys):
     run = train(config, f"{config.stem}-towers", *SAME_STEPS, "--set=train.cpu_towers=2")
@@ -123,6 +124,7 @@ def test_towers_that_share_the_cpu_train_as_one_device(config, on_one_device, ca
     pytest.fail("no tower was used")
 
 
+@pytest.mark.slow
 def test_run_of_before_towers_and_flat_starts_is_resumed_without_them(clip_config, capsys):
     run = train(clip_config, "old", "--set=train.epochs=1")
     file = run / "config.toml"
@@ -138,6 +140,7 @@ def test_run_of_before_towers_and_flat_starts_is_resumed_without_them(clip_confi
     assert "cpu_towers = 2" in dump_config(load_config(file))  # what it would be for a new run
 
 
+@pytest.mark.slow
 @smooth
 @pytest.mark.parametrize("options", [["--gpus", "2"], MIRRORED, STAGES])
 def test_run_resumes_within_an_epoch_on_another_number_of_devices(

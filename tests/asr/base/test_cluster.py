@@ -134,6 +134,7 @@ def test_scheduler_without_workers_is_waited_for_with_a_line(tmp_path, caplog):
         assert line.startswith(f"{running.address}: has no workers; waiting")
 
 
+@pytest.mark.slow
 def test_lost_workers_are_waited_for_and_an_ended_scheduler_is_an_error(tmp_path, caplog, monkeypatch):
     caplog.set_level(logging.WARNING)
     monkeypatch.setattr("asr.base.cluster.LOOK_S", 0.2)
@@ -193,6 +194,7 @@ def test_worker_with_other_files_of_the_same_version_is_an_error_with_its_name(t
             pass
 
 
+@pytest.mark.slow
 def test_worker_that_joins_later_with_another_version_is_an_error(tmp_path):
     with dask_cluster(tmp_path, 1) as running, Cluster.connect(running.address) as cluster:
         running.add_worker(OTHER_VERSION)

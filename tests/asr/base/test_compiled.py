@@ -70,12 +70,14 @@ def test_next_process_loads_what_one_has_compiled(package, tmp_path):
     assert run(package, tmp_path / "cache") == ["8", "1"]
 
 
+@pytest.mark.slow
 def test_two_processes_at_once_compile_the_same(package, tmp_path):
     both = [start(package, tmp_path / "cache") for _ in range(2)]
     assert [finish(process)[0][0] for process in both] == ["8", "8"]
     assert run(package, tmp_path / "cache") == ["8", "1"]
 
 
+@pytest.mark.slow
 def test_change_in_a_called_file_recompiles_the_caller(package, tmp_path):
     run(package, tmp_path / "cache")
     callee = package / "asr" / "language" / "hanzi" / "callee.py"

@@ -189,6 +189,7 @@ def test_control_characters_of_a_manifest_are_not_printed(corpus, capsys):
     assert "\x1b[31m" not in capsys.readouterr().out
 
 
+@pytest.mark.slow
 def test_doctor_examines_real_clips_in_a_separate_process(clips, tmp_path):
     write_manifest(tmp_path / "train.jsonl", clips)
     ran = subprocess.run(

@@ -82,6 +82,7 @@ def test_next_command_does_not_list_many_recordings(clips, separable_run, dev, t
     assert copies[0] not in line
 
 
+@pytest.mark.slow
 def test_next_command_repeats_the_options_of_decoding(clips, separable_run, dev, tmp_path, capsys):
     words = tmp_path / "my words.txt"
     words.write_text(" ".join(clips[0].tokens[:2]) + "\n")

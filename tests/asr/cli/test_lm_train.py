@@ -244,6 +244,7 @@ def command(*arguments):
     return [sys.executable, "-m", "asr", "lm", "train", *map(str, arguments)]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="/proc lists a process's children")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_interrupted_lm_train_leaves_no_model_and_no_process(number, tmp_path):
@@ -285,6 +286,7 @@ def write_without_end(stream):
             stream.write((WORDS[0] + " " * 1000 + "\n").encode())
 
 
+@pytest.mark.slow
 def test_lm_train_reads_text_from_standard_input(text, tmp_path):
     environment = os.environ | {"PYTHONPATH": str(ROOT)}
     arguments = command("-", "--out", tmp_path / "piped")

@@ -6,6 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 from helpers.reading import pick_demo_clips
 from helpers.servers import LIMIT_S
 from helpers.takes import ask, noise, recording_process, wav_of
@@ -67,6 +68,7 @@ def stopped(process, number):
     return written
 
 
+@pytest.mark.slow
 def test_same_command_continues_with_the_same_links(tmp_path):
     out, names = tmp_path / "mine", tmp_path / "names.txt"
     names.write_text("小明\nanna\n", encoding="utf-8")
@@ -91,6 +93,7 @@ def test_same_command_continues_with_the_same_links(tmp_path):
     assert [row.speaker for row in read_manifest(out / "train.jsonl")] == ["小明"]
 
 
+@pytest.mark.slow
 def test_what_was_said_otherwise_is_offered_again_without_naming_a_model(tmp_path):
     out, prompts = tmp_path / "mine", tmp_path / "sentences.txt"
     clips = pick_demo_clips(tmp_path / "clips", 3)

@@ -103,6 +103,7 @@ def test_exported_folder_is_served_without_tensorflow_and_drained(exported, clip
         assert json.loads(lines[-1])["route"] == "/v1/audio/transcriptions"
 
 
+@pytest.mark.slow
 def test_exported_folder_in_a_bucket_is_served(exported, tmp_path, monkeypatch):
     monkeypatch.setenv("NUMBA_CACHE_DIR", str(tmp_path))  # of the server, with its copy of the folder
     with (

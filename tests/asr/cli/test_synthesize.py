@@ -26,6 +26,7 @@ def test_kokoro_says_the_projects_own_sentences(files, tmp_path, capsys):
     assert printed.rstrip().endswith("manifest.jsonl")
 
 
+@pytest.mark.slow
 def test_kokoro_says_a_text_for_hours_and_reports_what_it_cannot(files, tmp_path, capsys):
     (tmp_path / "text.txt").write_text("我们走吧。\n我用GPU训练。\n他们来了。\n", encoding="utf-8")
     text = ["--text", tmp_path / "text.txt"]

@@ -34,6 +34,7 @@ def test_graph_has_the_hypotheses_and_losses_of_the_trained_model(run, manifest)
     assert len(set(np.round(graph.reference_log_probs))) > 1
 
 
+@pytest.mark.slow
 def test_commands_start_without_tensorflow(run, manifest, tmp_path):
     evaluate(run, manifest)  # the run keeps the graph
     assert main(["lm", "train", str(manifest), "--out", str(tmp_path / "lm")]) == 0

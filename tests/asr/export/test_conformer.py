@@ -74,6 +74,7 @@ def test_sherpa_recognizes_the_same_on_whole_clips_and_streams(conformer_run, tm
     assert parity.streamed[1] == 4
 
 
+@pytest.mark.slow
 def test_exported_folder_recognizes_recordings_and_streams_as_its_run(folder, conformer_run, clips):
     exported = ExportedModel.open(folder).recognizer(DecoderChoice(DecoderSettings(), write_hanzi=False))
     trained = trained_recognizer(conformer_run, write_hanzi=False)

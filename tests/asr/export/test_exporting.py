@@ -46,6 +46,7 @@ def test_folder_says_what_the_model_is_and_how_it_compares(exported, separable_r
     assert len(tokens) == about["num_tokens"]
 
 
+@pytest.mark.slow
 def test_model_that_differs_is_not_written_and_the_status_is_1(separable_run, tmp_path, capsys, monkeypatch):
     written = bundle.onnx_model
 
@@ -181,6 +182,7 @@ def test_parity_error_keeps_what_was_measured(tmp_path):
     assert "logits differ by up to 0.5" in str(error)
 
 
+@pytest.mark.slow
 def test_int8_model_is_a_third_of_the_size_and_its_cost_is_measured(separable_run, exported, tmp_path):
     small = export(separable_run, tmp_path / "out", quantize="int8")
     assert small.parity.size_bytes < exported.parity.size_bytes / 3

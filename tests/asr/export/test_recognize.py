@@ -255,6 +255,7 @@ def demo_sentences():
         return [record["pinyin"].split() for record in records][:200]
 
 
+@pytest.mark.slow
 def test_stream_gives_the_result_of_the_whole_recording(bounded_run, tmp_path, clips, scripts):
     folder = export(bounded_run, tmp_path / "out").folder
     waveform = np.concatenate([read_audio(clip.audio_path) for clip in clips[4:7]])

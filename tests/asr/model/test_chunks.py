@@ -138,6 +138,7 @@ def draws_of(network, inputs):
     return draw
 
 
+@pytest.mark.slow
 def test_training_draws_whole_clips_or_chunks_by_its_seed_and_can_be_resumed(inputs):
     network = network_of()
     draw = draws_of(network, inputs)

@@ -73,6 +73,7 @@ def test_page_has_the_curves_of_each_epoch_so_far_until_the_report_takes_its_pla
     assert not refreshes(report)
 
 
+@pytest.mark.slow
 def test_page_of_a_stopped_run_names_the_command_that_resumes_it_which_continues_the_page(config, tmp_path):
     stopper = Stopper()
     with pytest.raises(Interrupted):
@@ -90,6 +91,7 @@ def test_page_of_a_stopped_run_names_the_command_that_resumes_it_which_continues
     assert num_epochs_drawn(trained.run.report_path.read_text(encoding="utf-8")) == num_epochs_drawn(report)
 
 
+@pytest.mark.slow
 def test_page_that_cannot_be_written_is_reported_once_and_does_not_stop_training(config, caplog):
     class Blocker(Reader):
         """Blocks the place of the page by a folder, until the last epoch."""

@@ -59,6 +59,7 @@ def test_the_other_runs_weights_are_evaluated_and_saved_as_epoch_0(parent, tuned
     assert all((first[path] == array).all() for path, array in theirs.items() if "seed" not in path)
 
 
+@pytest.mark.slow
 def test_features_that_the_weights_do_not_know_are_said(parent, clip_config, caplog):
     tuned_from(parent, clip_config, "same-features", "train.epochs=1", "features.num_mels=64")  # what 0 means
     assert "whose weights know no other features" not in caplog.text
@@ -75,6 +76,7 @@ def test_a_fine_tuned_run_is_not_worse_than_its_parent_on_dev(parent, tuned):
     assert all(m.dev_error <= tuned.run.start_error() for m in tuned.run.metrics() if m.chosen)
 
 
+@pytest.mark.slow
 def test_the_other_runs_weights_are_used_where_every_epoch_is_worse(parent, clip_config):
     trained = tuned_from(parent, clip_config, "spoiled", "train.learning_rate=0.5", "train.keep_last=1")
     run = trained.run
@@ -88,6 +90,7 @@ def test_the_other_runs_weights_are_used_where_every_epoch_is_worse(parent, clip
     assert "0 of 2" in page
 
 
+@pytest.mark.slow
 def test_a_fine_tuned_run_that_is_stopped_and_resumed_equals_one_that_is_not(tuned, tmp_path):
     for num_saved in (0, 1, 2):
         stopped = Run(shutil.copytree(tuned.run.directory, tmp_path / f"stopped-{num_saved}"))
@@ -100,6 +103,7 @@ def test_a_fine_tuned_run_that_is_stopped_and_resumed_equals_one_that_is_not(tun
         assert [m.chosen for m in stopped.metrics()] == [m.chosen for m in tuned.run.metrics()]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("limit", "rate"), [(1.0, 3e-4), (0.0, 1e-3)])
 def test_the_learning_rate_suits_what_the_other_run_knows_and_is_logged_apart_from_the_users_settings(
     parent, clip_config, monkeypatch, limit, rate, caplog

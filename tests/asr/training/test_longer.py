@@ -45,6 +45,7 @@ def test_a_finished_run_is_trained_for_more_epochs_and_keeps_their_number(longer
     assert longer.report_path.read_bytes() != finished.report_path.read_bytes()
 
 
+@pytest.mark.slow
 def test_a_longer_run_that_is_killed_and_resumed_equals_one_that_is_not(longer, tmp_path):
     killed = Run(shutil.copytree(longer.directory, tmp_path / "killed"))
     killed.epoch_checkpoint(4).unlink()
@@ -65,6 +66,7 @@ def test_a_run_is_not_shortened_and_not_lengthened_before_its_end(finished, done
     assert (finished.directory / "config.toml").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_without_a_test_set_everything_works_on_dev_and_says_so(clip_config, tmp_path, capsys):
     arguments = ["data.test=", "train.epochs=1", f"train.runs_dir={tmp_path}"]
     assert main(["train", str(clip_config), "--name", "untested", "--set", *arguments]) == 0

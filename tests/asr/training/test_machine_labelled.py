@@ -142,6 +142,7 @@ def test_two_rounds_of_the_same_recordings_are_refused(clip_config, sets, tmp_pa
         training_utterances(load_config(clip_config, [*sets[:3], both]))
 
 
+@pytest.mark.slow
 def test_one_command_trains_on_both_with_a_weight_and_resumes(clip_config, sets, clips, tmp_path, caplog):
     caplog.set_level(logging.INFO)
     settings = [*sets, "train.label_weight=0.5", "train.epochs=1", f"train.runs_dir={tmp_path}"]

@@ -24,6 +24,7 @@ def configured(clip_config, clips, tmp_path_factory):
     return folder, configured
 
 
+@pytest.mark.slow
 def test_run_on_shards_equals_the_run_on_one_file(configured, clips):
     folder, config = configured
     assert read_manifest(folder / "part-*") == read_manifest(folder / "train.jsonl")

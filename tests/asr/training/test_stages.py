@@ -187,6 +187,7 @@ def test_stages_are_reported_before_training_and_recorded(trainer):
     assert 2 * trained <= sum(stage.optimizer_bytes for stage in stages) < 2 * trained + 100
 
 
+@pytest.mark.slow
 def test_losses_of_20_steps_in_stages_equal_those_of_one_device(clips, tmp_path):
     """Dropout and masks are left out, which each micro-batch draws for itself."""
     model = ModelConfig(family=TINY, dropout=0.0, synchronized_batch_norm=True)

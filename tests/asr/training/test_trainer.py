@@ -69,6 +69,7 @@ def test_loss_falls_and_the_learning_rate_follows_its_schedule(clips, tmp_path, 
     assert metrics[-1].learning_rate < train.learning_rate / 10 < max(m.learning_rate for m in metrics)
 
 
+@pytest.mark.slow
 def test_outputs_in_the_middle_are_trained_by_phones(clips, tmp_path):
     config = dataclasses.replace(
         CONFIG,

@@ -189,6 +189,7 @@ print(sorted(digest.items()))
 """
 
 
+@pytest.mark.slow
 def test_augmentation_is_equal_in_another_process_and_order(noise_folder, tmp_path):
     write_wav(tmp_path / "clip.wav", speech(30000))
     printed = []

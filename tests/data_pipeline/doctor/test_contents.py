@@ -116,6 +116,7 @@ print(memory("VmHWM") - before, len(many.contents.entries), len(many.by_kind()["
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs the memory of Linux' /proc")
 def test_memory_of_the_doctor_is_bounded_for_each_utterance_and_finding(tmp_path):
     syllables = [f"{initial}a{tone}" for initial in "bpmfdtnlgkh" for tone in range(1, 5)]

@@ -125,6 +125,7 @@ print(memory("VmHWM") - before, sum(map(len, many[1])))
 """
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/proc/self/clear_refs").exists(), reason="needs the memory of Linux' /proc")
 def test_memory_of_a_plan_is_bounded_for_each_utterance(tmp_path):
     number = 150_000

@@ -61,6 +61,7 @@ def test_check_command_accepts_parallel_model_and_shows_work_per_device(capsys):
     assert "Every device does its part" in out
 
 
+@pytest.mark.slow
 def test_check_command_rejects_the_naive_port_with_status_1(monkeypatch, capsys):
     monkeypatch.setattr("multigpu.checking.check.parallel_port", naive_port)
     assert main(["check", "--gpus", "2"]) == 1
@@ -71,6 +72,7 @@ def test_check_command_rejects_the_naive_port_with_status_1(monkeypatch, capsys)
     assert "Every device does its part" not in out
 
 
+@pytest.mark.slow
 def test_check_reports_work_on_an_unrequested_device():
     def port(model, devices):
         return parallel_port(model, ["/CPU:0", "/CPU:2"])
@@ -98,6 +100,7 @@ def test_scaling_is_relative_to_one_device():
     assert times.weak == pytest.approx(1.92)
 
 
+@pytest.mark.slow
 def test_check_command_with_one_device_is_an_error_with_the_remedy():
     command = [sys.executable, "-m", "multigpu", "check", "--gpus", "1"]
     environment = os.environ | {LOG_LEVEL: "3"}

@@ -26,6 +26,7 @@ def test_its_card_lies_beside_it_and_says_what_the_file_says():
     assert "they do not recognize speech well enough as they are" in card
 
 
+@pytest.mark.slow
 def test_it_knows_the_syllables_of_mandarin(clips):
     recognizer = Recognizer.load("general")
     pairs = [(clip.tokens, recognizer.transcribe(clip.audio_path).tokens) for clip in clips]

@@ -221,6 +221,7 @@ def test_hot_words_of_a_client_keep_no_other_waiting_and_end_with_it(
     assert slow_reading.asked == ["第一"]
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform == "win32", reason="SIGTERM ends a process at once there")
 def test_server_stops_although_hot_words_are_being_read(exported):
     with (

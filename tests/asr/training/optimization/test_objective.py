@@ -234,6 +234,7 @@ def single():
     return Steps()
 
 
+@pytest.mark.slow
 def test_weight_of_the_consistency_rises_during_the_warm_up(single):
     ctc_alone = Steps(learning_rate=1e-9, consistency=1e-9)
     assert single.losses[0] == pytest.approx(ctc_alone.losses[0], rel=1e-6)
@@ -296,6 +297,7 @@ def whole_at_once():
     return Steps(warmup_steps=0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("precision", ["float16", "bfloat16"])
 def test_consistency_in_16_bits_is_near_that_in_32(precision, whole_at_once):
     steps = Steps(precision=precision, warmup_steps=0)

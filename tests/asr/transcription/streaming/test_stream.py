@@ -80,6 +80,7 @@ def test_a_stream_of_single_samples_equals_the_whole_recording(bounded, speech):
     assert_same(bounded, speech[: SECOND + 11], 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("family", "size", "kind"),
     [("separable", "xs", "mfcc"), ("dcnn24", "xs", "spectrogram"), ("separable", "xs", "fbank")],

@@ -514,6 +514,7 @@ def test_list_named_exactly_for_a_split_is_preferred_to_its_variants():
     assert assign_splits({Path("a"): "a", Path("b"): "b"}) == ([(Path("a"), "all"), (Path("b"), "all")], [])
 
 
+@pytest.mark.slow
 def test_list_of_100_000_lines_is_read_in_seconds_with_few_file_accesses(tmp_path, monkeypatch):
     forms.clip(tmp_path / "wav" / "00" / "0.wav")
     lines = [f'{{"wav": "wav/{n % 100:02d}/{n}.wav", "txt": "第{n}句话"}}' for n in range(100_000)]

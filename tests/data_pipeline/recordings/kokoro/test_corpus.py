@@ -100,6 +100,7 @@ def test_speeds_differ_by_up_to_a_half(settings, tmp_path):
     assert 1.3 < max(durations_s) / min(durations_s) < 1.6
 
 
+@pytest.mark.slow
 def test_same_seed_gives_the_same_sound_in_any_folder(corpus, settings, tmp_path):
     same = synthesize_by_kokoro(tmp_path / "same", settings, num_utterances=6)
     other = synthesize_by_kokoro(tmp_path / "other", changed(settings, seed=2), num_utterances=6)
@@ -196,6 +197,7 @@ def test_killed_process_resumes_to_the_same_corpus(corpus, settings, tmp_path, t
     assert all(path.stat().st_mtime_ns == time for path, time in before.items())
 
 
+@pytest.mark.slow
 def test_end_of_a_child_is_an_error_that_names_the_remedy(settings, tmp_path):
     # more clips than the children can make before they are killed
     ended = run_until_killed(

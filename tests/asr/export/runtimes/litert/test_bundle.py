@@ -50,6 +50,7 @@ def test_script_prints_what_asr_transcribe_prints(exported, separable_run, clips
         assert tuple(record["times_s"]) == expected.times_s
 
 
+@pytest.mark.slow
 def test_model_that_differs_is_not_written_and_the_status_is_1(
     separable_run, exported, tmp_path, capsys, monkeypatch
 ):

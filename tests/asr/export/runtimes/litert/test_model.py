@@ -122,6 +122,7 @@ def test_logits_of_self_conditioned_conformers_are_those_of_the_model(monkeypatc
     np.testing.assert_allclose(values, expected, rtol=0, atol=1e-3)
 
 
+@pytest.mark.slow
 def test_clips_of_any_length_have_the_frames_that_the_model_gives_them(small):
     model, content = small
     runners = signatures_of(content)
@@ -147,6 +148,7 @@ def test_signatures_share_their_weights(small):
     assert num_bytes < len(content) < 1.3 * num_bytes
 
 
+@pytest.mark.slow
 def test_weights_in_8_bits_are_those_of_the_network_alone():
     model = model_of('model.size="xs"', 'features.kind="log_mel"')  # whose bands are large constants
     content = assert_same_logits(model)

@@ -51,6 +51,7 @@ def test_exported_folder_gives_the_transcripts_of_its_run(exported, separable_ru
         assert [other.tokens for other in ours.alternatives] == [o.tokens for o in theirs.alternatives]
 
 
+@pytest.mark.slow
 def test_folder_of_a_model_that_ignores_silence_cuts_as_its_run_does(
     separable_config, clips, files, tmp_path
 ):

@@ -84,6 +84,7 @@ def test_exported_file_has_the_logits_and_tokens_of_the_run(exported_file):
     assert parity.exported == parity.trained
 
 
+@pytest.mark.slow
 def test_transcripts_are_those_of_the_run_with_any_decoder(small, separable_run, clips):
     paths = [clip.audio_path for clip in clips]
     for settings in (DecoderSettings(), DecoderSettings(beam=4)):
@@ -118,6 +119,7 @@ def test_card_says_what_the_publisher_and_the_evaluations_say(for_tuning):
     assert {rate["unit"] for rate in about(for_tuning)["error_rates"]} >= {"syllable"}
 
 
+@pytest.mark.slow
 def test_float16_is_half_the_size_and_its_cost_is_measured(separable_run, small, tmp_path, clips):
     half = export(separable_run, tmp_path / "half.polyphone", "polyphone", quantize="float16")
     assert half.folder.stat().st_size < 0.6 * small.stat().st_size
@@ -156,6 +158,7 @@ def test_model_file_is_evaluated_as_the_run_with_reports_in_the_working_director
     assert ours.scores[0].total.errors
 
 
+@pytest.mark.slow
 def test_training_starts_from_the_weights_of_a_model_file(small, separable_run, separable_config, tmp_path):
     settings = ["train.epochs=1", f"train.runs_dir={tmp_path}"]
     config = load_config(separable_config, [*settings, f"train.init_from={small}"])
@@ -172,6 +175,7 @@ def test_model_file_is_neither_resumed_nor_tuned(small, tmp_path):
     assert main(["tune-decoder", str(small), "dev.jsonl", "--lm", str(tmp_path)]) == 2
 
 
+@pytest.mark.slow
 def test_commands_use_a_model_file_in_a_process_of_their_own(small, separable_run, clips, tmp_path):
     clip, text = clips[0].audio_path, " ".join(clips[0].tokens)
     expected = trained_recognizer(separable_run, write_hanzi=True).transcribe(clip).text
@@ -263,6 +267,7 @@ def test_file_for_fine_tuning_that_is_named_recognizes_with_a_warning(for_tuning
     assert "new: does not recognize well enough as it is; fine-tune it" in caplog.text
 
 
+@pytest.mark.slow
 def test_export_of_a_model_file_keeps_its_licence_and_what_it_is_for(for_tuning, separable_run, tmp_path):
     def of(name, card):
         manifest = Run(separable_run).config().data.test

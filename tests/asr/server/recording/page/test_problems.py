@@ -1,5 +1,6 @@
 """Test what the recording page says of a microphone, a link and a server that it cannot use."""
 
+import pytest
 from helpers.reading import problem_of, turn_on_microphone
 from helpers.recording_server import recording_server
 
@@ -52,6 +53,7 @@ def test_page_asks_for_the_key_and_takes_that_of_the_link_out_of_the_address(ope
         page.close()
 
 
+@pytest.mark.slow
 def test_page_waits_for_a_server_that_is_gone(open_page, folder, prompts):
     with recording_server(folder, prompts) as address:
         port = int(address.rpartition(":")[2])

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 
+import pytest
 import soundfile
 from helpers.reading import (
     likeness,
@@ -189,6 +190,7 @@ def test_all_is_done_by_keyboard(open_reader, address):
     page.wait_for_selector("body.recording")
 
 
+@pytest.mark.slow
 def test_end_has_what_was_recorded_and_the_next_commands(open_reader, address, folder):
     page = open_reader(address, permissions=["clipboard-read", "clipboard-write", "microphone"])
     turn_on_microphone(page)
