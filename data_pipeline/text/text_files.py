@@ -13,18 +13,12 @@ from typing import IO, NamedTuple, cast
 from asr.base.errors import UserError
 from asr.base.system.shards import has_manifest, shards_of
 from asr.base.system.storage.address import path_of
-from asr.base.text.hanzi_text import is_hanzi
+from asr.base.text.encodings import HEAD_BYTES, legacy_encoding
 
 STANDARD_INPUT = "-"
 BLOCK_BYTES = 1 << 21  # the words of two such blocks take Python a hundred megabytes
-HEAD_BYTES = 1 << 16  # from which the encoding is detected
 GZIP_MAGIC = b"\x1f\x8b"
 MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
-# the most frequent hanzi: text in another encoding that is decoded as GB18030 has hardly any of them
-FREQUENT = frozenset(
-    "的一是不了在人有我他这中大来上个国到说们為为子和你地出道也时年得就那要下以生会自着去之过家学"
-)
-MIN_FREQUENT_SHARE = 0.05  # of all hanzi; a fifth is usual
 
 
 class TextBlock(NamedTuple):
@@ -70,7 +64,7 @@ def read_blocks(source: str) -> Iterator[TextBlock]:
         source: path of a file, or `STANDARD_INPUT`.
 
     Raises:
-        UserError: the file cannot be read, or is not text in UTF-8, UTF-16 or GB18030.
+        UserError: the file cannot be read, or is not text in UTF-8, UTF-16, GB 18030 or Big5.
     """
     try:
         if source == STANDARD_INPUT:
@@ -127,23 +121,16 @@ def _encoding_of(source: str, begin: bytes) -> str:
     head = begin[:HEAD_BYTES]
     if b"\0" in head:
         raise UserError(
-            f"{source}: expected text in UTF-8 or GB18030, possibly gzipped, found a binary file; "
+            f"{source}: expected text in UTF-8, GB 18030 or Big5, possibly gzipped, found a binary file; "
             "extract its text, or leave it out"
         )
-    if _decoded(head, "utf-8") is not None:
-        return "utf-8"
-    text = _decoded(head, "gb18030")
-    hanzi = [char for char in text or "" if is_hanzi(char)]
-    if sum(char in FREQUENT for char in hanzi) > MIN_FREQUENT_SHARE * len(hanzi):
-        return "gb18030"
-    raise UserError(f"{source}: neither UTF-8 nor GB18030; save it as UTF-8")
-
-
-def _decoded(data: bytes, encoding: str) -> str | None:
     try:
-        return codecs.getincrementaldecoder(encoding)().decode(data)
+        codecs.getincrementaldecoder("utf-8")().decode(head)
+        return "utf-8"
     except UnicodeDecodeError:
-        return None
+        if legacy := legacy_encoding(head):
+            return legacy
+    raise UserError(f"{source}: neither UTF-8 nor GB 18030 nor Big5; save it as UTF-8")
 
 
 class _CountedStream:

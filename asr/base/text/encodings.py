@@ -5,20 +5,21 @@ Files that this project writes are UTF-8: see `read_lines` in `asr/base/system/f
 
 from __future__ import annotations
 
-import contextlib
+import codecs
 from pathlib import Path
 
 from asr.base.errors import UserError
 from asr.base.system.shards import open_shard
 
-COMMON_SHARE = 0.9  # of a GB 18030 text's non-ASCII characters that are also in the smaller GB 2312
+LEGACY = ("gb18030", "cp950")  # cp950 is Big5
+HEAD_BYTES = 1 << 16  # from which the encoding is detected
+CHINESE_SHARE = 0.9  # of the non-ASCII characters of a Chinese text; nearly any bytes decode as GB 18030
 
 
 def file_text(path: Path, what: str = "transcript") -> str:
     """Return the text of a file that a person wrote, each line ended by a line feed.
 
-    It is in UTF-8 with or without a byte order mark, UTF-16 with one, or GB 18030, with any line ends; one in
-    `.gz` is decompressed.
+    One in `.gz` is decompressed; see `decode_text` for the encodings.
 
     Args:
         path: of the file.
@@ -32,7 +33,7 @@ def file_text(path: Path, what: str = "transcript") -> str:
             data = file.read()
     except OSError as error:
         raise UserError(f"{path}: cannot read this {what} ({error.strerror})") from None
-    return _decoded(data, path, what).replace("\r\n", "\n").replace("\r", "\n")
+    return decode_text(data, path, what).replace("\r\n", "\n").replace("\r", "\n")
 
 
 def file_lines(path: Path, what: str) -> list[str]:
@@ -40,29 +41,59 @@ def file_lines(path: Path, what: str) -> list[str]:
     return file_text(path, what).removesuffix("\n").split("\n")
 
 
-def _decoded(data: bytes, path: Path, what: str) -> str:
-    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
-        encodings = ["utf-16"]
-    else:
-        _refuse_damaged_utf8(data, path, what)
-        encodings = ["utf-8-sig", "gb18030"]
-    for encoding in encodings:
-        with contextlib.suppress(UnicodeDecodeError):
-            text = data.decode(encoding)
-            if encoding != "gb18030" or _looks_chinese(text):
-                return text
-    raise UserError(f"{path}: neither UTF-8 nor GB 18030; save this {what} again as UTF-8")
+def decode_text(data: bytes, path: Path, what: str) -> str:
+    """Decode text in UTF-8 with or without a byte order mark, UTF-16 with one, GB 18030, or Big5.
+
+    Args:
+        data: of a whole file.
+        path: of the file, for the error.
+        what: the kind of file, for the error.
+
+    Raises:
+        UserError: the text is in none of these encodings, or a few bytes of its UTF-8 are damaged.
+    """
+    encoding: str | None = "utf-16"
+    if data[:2] not in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
+        encoding = "utf-8-sig" if _is_utf8(data, path, what) else legacy_encoding(data)
+    try:
+        return data.decode(encoding or "ascii")
+    except UnicodeDecodeError:
+        raise UserError(
+            f"{path}: neither UTF-8 nor GB 18030 nor Big5; save this {what} again as UTF-8"
+        ) from None
 
 
-def _looks_chinese(text: str) -> bool:
-    """Return whether a text has mostly common characters, since nearly any bytes decode as GB 18030."""
-    non_ascii = [char for char in text if not char.isascii()]
-    num_common = sum(bool(char.encode("gb2312", errors="ignore")) for char in non_ascii)
-    return num_common >= COMMON_SHARE * len(non_ascii)
+def legacy_encoding(data: bytes) -> str | None:
+    """Return "gb18030" or "cp950" for a Chinese text in one of these encodings, None for any other text.
+
+    Most texts decode as both. In the wrong one, few of their characters are frequent.
+
+    Args:
+        data: a text or its beginning, which may end within a character.
+    """
+    shares = {}
+    for encoding in LEGACY:
+        try:
+            text = codecs.getincrementaldecoder(encoding)().decode(data[:HEAD_BYTES])
+        except UnicodeDecodeError:
+            continue
+        found = [_commonness(char) for char in text if not char.isascii()]
+        if len(found) - found.count(0) >= CHINESE_SHARE * len(found):
+            shares[encoding] = found.count(2) / max(1, len(found))
+    return max(shares, key=shares.__getitem__, default=None)
 
 
-def _refuse_damaged_utf8(data: bytes, path: Path, what: str) -> None:
-    """Raise a UserError for UTF-8 with a few damaged bytes, which as GB 18030 would decode to wrong hanzi."""
+def _commonness(char: str) -> int:
+    """Return 2 for a frequent hanzi, punctuation and pinyin, 1 for another character of GB 2312, else 0."""
+    gbk, big5 = char.encode("gbk", errors="ignore"), char.encode("big5", errors="ignore")
+    row = gbk[0] if gbk > b"\xa1" and gbk[1] > 0xA0 else 0  # GBK has GB 2312's characters in the same places
+    if row in (0xA1, 0xA3) or 0xB0 <= row <= 0xD7 or (big5 and 0xA4 <= big5[0] <= 0xC6):
+        return 2
+    return (2 if char < "\u0250" else 1) if row else 0
+
+
+def _is_utf8(data: bytes, path: Path, what: str) -> bool:
+    """Return whether bytes are UTF-8; raise a UserError if all but a few damaged ones are."""
     try:
         data.decode("utf-8")
     except UnicodeDecodeError as error:
@@ -73,3 +104,5 @@ def _refuse_damaged_utf8(data: bytes, path: Path, what: str) -> None:
             raise UserError(
                 f"{path}:{line}: invalid UTF-8 byte in this line ({num_bad} in the file); repair this {what}"
             ) from None
+        return False
+    return True

@@ -18,6 +18,7 @@ from pathlib import Path
 
 from asr.base.errors import UserError
 from asr.base.system.files import whole_file
+from asr.base.text.encodings import decode_text
 
 COLUMNS = ("decision", "id", "audio", "text", "reference", "suggested", "differs", "score")
 DELIMITERS = ",;\t"
@@ -84,7 +85,7 @@ def write_review(path: Path, rows: Iterable[ReviewRow]) -> None:
 def read_review(path: Path) -> list[ReviewRow]:
     """Read the list, as written by `write_review` or saved by a spreadsheet.
 
-    The encoding may be UTF-8, UTF-16 or GB 18030, the delimiter a comma, semicolon or tab, and the columns
+    The encoding may be any of `decode_text`, the delimiter a comma, semicolon or tab, and the columns
     in any order and among others.
 
     Raises:
@@ -143,13 +144,7 @@ def _decoded(path: Path) -> str:
         raise UserError(f"{path}: cannot read this list to review ({error.strerror})") from None
     if content.startswith(b"PK"):
         raise UserError(f"{path}: expected CSV, received a workbook; save it as 'CSV UTF-8'")
-    wide = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
-    for encoding in ("utf-16",) if wide else ("utf-8-sig", "gb18030"):
-        try:
-            return content.decode(encoding)
-        except UnicodeDecodeError:
-            continue
-    raise UserError(f"{path}: expected UTF-8, UTF-16 or GB 18030; save the list again as 'CSV UTF-8'")
+    return decode_text(content, path, "list to review")
 
 
 def _row(path: Path, line: int, cells: dict[str, str]) -> ReviewRow:

@@ -182,7 +182,7 @@ BAD_TEXTS = {
         "found no hanzi but 10 Latin letters, 2 digits; of other languages, --units pieces,words --pieces",
     ),
     "binary": (bytes(range(256)), "a binary file"),
-    "big5": (("臺灣的語言" * 50).encode("big5"), "neither UTF-8 nor GB18030"),
+    "shift_jis": (("ひらがな" * 50).encode("shift_jis"), "neither UTF-8 nor GB 18030 nor Big5"),
 }
 
 

@@ -93,8 +93,13 @@ def test_common_encodings_are_detected(encoding, tmp_path):
     assert not left_out
 
 
+def test_traditional_characters_in_big5_are_read(tmp_path):
+    sentences, left_out = sentences_of(tmp_path, "臺灣的語言學習，長大以後", "big5")
+    assert joined(sentences) == ["臺灣的語言學習", "長大以後"]
+    assert not left_out
+
+
 OTHER_ENCODINGS = {
-    "big5": "臺灣的語言學習是很好的，長大以後" * 20,
     "shift_jis": "ひらがなとカタカナ" * 20,
     "latin-1": "é à ü ß" * 20,
 }
@@ -102,7 +107,7 @@ OTHER_ENCODINGS = {
 
 @pytest.mark.parametrize(("encoding", "text"), OTHER_ENCODINGS.items(), ids=OTHER_ENCODINGS)
 def test_text_in_an_unsupported_encoding_raises(encoding, text, tmp_path):
-    with pytest.raises(UserError, match=r"text\.txt: neither UTF-8 nor GB18030"):
+    with pytest.raises(UserError, match=r"text\.txt: neither UTF-8 nor GB 18030 nor Big5"):
         sentences_of(tmp_path, text, encoding)
 
 

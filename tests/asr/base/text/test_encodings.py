@@ -13,6 +13,27 @@ def test_text_in_common_encodings_is_read(encoding, end, tmp_path):
     assert file_text(tmp_path / "t") == TEXT
 
 
+@pytest.mark.parametrize("encoding", ["gbk", "big5"])
+@pytest.mark.parametrize(
+    "text", ["謝謝你，我們去公園", "籌備\n中風", "瞭解下\n海倫·凱勒\n無論是截", "臺北的天氣很好。" * 20_000]
+)
+def test_traditional_characters_are_read_in_both_legacy_encodings(encoding, text, tmp_path):
+    (tmp_path / "t").write_bytes(text.encode(encoding))
+    assert file_text(tmp_path / "t") == text
+
+
+@pytest.mark.parametrize("text", ["单 shàn dān\n长 cháng", "卡尔·马克思\n—— ①", "邓超\n闫妮\n郝蕾"])
+def test_lists_of_readings_and_names_are_read_in_gbk(text, tmp_path):
+    (tmp_path / "t").write_bytes(text.encode("gbk"))
+    assert file_text(tmp_path / "t") == text
+
+
+def test_last_character_that_is_cut_is_an_error(tmp_path):
+    (tmp_path / "t").write_bytes("我们去公园".encode("gbk")[:-1])
+    with pytest.raises(UserError, match="t: neither UTF-8 nor GB 18030 nor Big5"):
+        file_text(tmp_path / "t")
+
+
 def test_utf8_with_a_damaged_byte_raises_with_its_line(tmp_path):
     data = (TEXT * 20).encode()
     place = data.index("世".encode())
@@ -30,9 +51,9 @@ def test_binary_or_missing_file_raises(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("text", "encoding"), [("謝謝你，我們去公園", "big5"), ("élàn vitaç côté", "latin-1")]
+    ("text", "encoding"), [("ひらがなとカタカナ", "shift_jis"), ("élàn vitaç côté", "latin-1")]
 )
-def test_text_in_another_encoding_is_not_decoded_as_gb18030(text, encoding, tmp_path):
+def test_text_in_another_encoding_is_not_decoded_as_chinese(text, encoding, tmp_path):
     (tmp_path / "t").write_bytes(text.encode(encoding))
     with pytest.raises(UserError, match="neither UTF-8 nor GB 18030"):
         file_text(tmp_path / "t")

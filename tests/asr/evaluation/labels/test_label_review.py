@@ -213,8 +213,8 @@ def test_lists_saved_by_spreadsheets_are_read(tmp_path, encoding, delimiter, new
         ),
         (b'decision,id,audio,text,reference,suggested,differs,score\na,"u,,,a,b,,\n', "not a line of CSV"),
         (b"PK\x03\x04rest", "a workbook"),
-        (b"\xff\xfe\x00", "expected UTF-8"),
-        (b"decision,id,\xff\xff\n", "expected UTF-8"),
+        (b"\xff\xfe\x00", "save this list to review again as UTF-8"),
+        (b"decision,id,\xff\xff\n", "save this list to review again as UTF-8"),
     ],
 )
 def test_files_that_are_not_review_lists_are_refused(tmp_path, content, message):
