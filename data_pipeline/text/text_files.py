@@ -128,7 +128,7 @@ def _encoding_of(source: str, begin: bytes) -> str:
         codecs.getincrementaldecoder("utf-8")().decode(head)
         return "utf-8"
     except UnicodeDecodeError:
-        if legacy := legacy_encoding(head):
+        if legacy := legacy_encoding(begin):
             return legacy
     raise UserError(f"{source}: neither UTF-8 nor GB 18030 nor Big5; save it as UTF-8")
 

@@ -12,6 +12,7 @@ from asr.base.errors import UserError
 from asr.base.system.shards import open_shard
 
 LEGACY = ("gb18030", "cp950")  # cp950 is Big5
+ASCII = bytes(range(128))
 HEAD_BYTES = 1 << 16  # from which the encoding is detected
 CHINESE_SHARE = 0.9  # of the non-ASCII characters of a Chinese text; nearly any bytes decode as GB 18030
 
@@ -72,9 +73,10 @@ def legacy_encoding(data: bytes) -> str | None:
         data: a text or its beginning, which may end within a character.
     """
     shares = {}
+    from_first = data.lstrip(ASCII)[:HEAD_BYTES]
     for encoding in LEGACY:
         try:
-            text = codecs.getincrementaldecoder(encoding)().decode(data[:HEAD_BYTES])
+            text = codecs.getincrementaldecoder(encoding)().decode(from_first)
         except UnicodeDecodeError:
             continue
         found = [_commonness(char) for char in text if not char.isascii()]

@@ -15,7 +15,14 @@ def test_text_in_common_encodings_is_read(encoding, end, tmp_path):
 
 @pytest.mark.parametrize("encoding", ["gbk", "big5"])
 @pytest.mark.parametrize(
-    "text", ["謝謝你，我們去公園", "籌備\n中風", "瞭解下\n海倫·凱勒\n無論是截", "臺北的天氣很好。" * 20_000]
+    "text",
+    [
+        "謝謝你，我們去公園",
+        "籌備\n中風",
+        "瞭解下\n海倫·凱勒\n無論是截",
+        "臺北的天氣很好。" * 20_000,
+        "a b\n" * 20_000 + "謝謝你，我們去公園",
+    ],
 )
 def test_traditional_characters_are_read_in_both_legacy_encodings(encoding, text, tmp_path):
     (tmp_path / "t").write_bytes(text.encode(encoding))
