@@ -44,7 +44,7 @@ ROW = np.dtype(
 PACKED = struct.Struct("=Qqqd24s")  # a row
 
 
-class Sound(NamedTuple):
+class CheckedRecording(NamedTuple):
     """What the check of a sound recording found.
 
     Attributes:
@@ -109,7 +109,7 @@ class CheckedFiles:
         except (OSError, UserError) as error:
             logger.debug("%s", error)
 
-    def find(self, audio_path: str) -> Sound | None:
+    def find(self, audio_path: str) -> CheckedRecording | None:
         """Return what is remembered of a sound recording that has not changed since; else None."""
         key, state = np.uint64(_key(audio_path)), file_state(audio_path)
         index = int(self._keys.searchsorted(key))
@@ -117,22 +117,22 @@ class CheckedFiles:
             return None
         row = self._rows[index]
         is_same = row["size"] == state.st_size and row["modified_ns"] == state.st_mtime_ns
-        return Sound(float(row["duration_s"]), row["unstated"].decode()) if is_same else None
+        return CheckedRecording(float(row["duration_s"]), row["unstated"].decode()) if is_same else None
 
-    def add(self, audio_path: str, before: os.stat_result | None, sound: Sound) -> None:
+    def add(self, audio_path: str, before: os.stat_result | None, found: CheckedRecording) -> None:
         """Remember a sound recording, unless it was changed a moment ago or during the check.
 
         Args:
             audio_path: of the recording.
             before: its state from before the check.
-            sound: what the check found.
+            found: what the check found.
         """
         after = file_state(audio_path)
         if before is None or after is None or before.st_mtime_ns != after.st_mtime_ns:
             return
         if after.st_size == before.st_size and time.time_ns() - after.st_mtime_ns > SETTLED_NS:
             state = (_key(audio_path), after.st_size, after.st_mtime_ns)
-            self._added.extend(PACKED.pack(*state, sound.duration_s, sound.unstated.encode()))
+            self._added.extend(PACKED.pack(*state, found.duration_s, found.unstated.encode()))
 
 
 @contextmanager

@@ -31,7 +31,7 @@ from asr.base.text.wording import counted, listed
 from asr.base.types import Utterance
 from asr.base.vocabulary import Vocabulary
 from asr.base.work import OnProgress, Work, ignore_progress
-from data_pipeline.doctor.checked_files import CheckedFiles, Sound, checked_files, file_state
+from data_pipeline.doctor.checked_files import CheckedFiles, CheckedRecording, checked_files, file_state
 from data_pipeline.manifests.utterances import is_remote, some_of
 from data_pipeline.text.sentences import sentence_key
 from data_pipeline.work import Threads, in_parallel
@@ -195,8 +195,8 @@ def _check(utterance: Utterance, files: CheckedFiles) -> _Checked:
     path = utterance.audio_path
     if is_address(path) and PIECE.fullmatch(path):
         return _check_packed(utterance)
-    sound = files.find(path)
-    if sound is None:
+    found = files.find(path)
+    if found is None:
         before = file_state(path)
         try:
             refuse_pipe(path)
@@ -207,9 +207,9 @@ def _check(utterance: Utterance, files: CheckedFiles) -> _Checked:
             raise
         except UserError as error:
             return _Checked(str(error))
-        sound = Sound(header.duration_s, "" if header.length_is_stated else header.container)
-        files.add(path, before, sound)
-    return _checked_duration(utterance, sound)
+        found = CheckedRecording(header.duration_s, "" if header.length_is_stated else header.container)
+        files.add(path, before, found)
+    return _checked_duration(utterance, found)
 
 
 def _check_packed(utterance: Utterance) -> _Checked:
@@ -220,11 +220,11 @@ def _check_packed(utterance: Utterance) -> _Checked:
         raise
     except UserError as error:
         return _Checked(str(error))
-    return _checked_duration(utterance, Sound(utterance.duration_s))
+    return _checked_duration(utterance, CheckedRecording(utterance.duration_s))
 
 
-def _checked_duration(utterance: Utterance, sound: Sound) -> _Checked:
-    path, duration_s = utterance.audio_path, sound.duration_s
+def _checked_duration(utterance: Utterance, found: CheckedRecording) -> _Checked:
+    path, duration_s = utterance.audio_path, found.duration_s
     if is_too_short(duration_s):
         length = f"{duration_s * 1000:.1f} ms long"
         return _Checked(f"{path}: {length}, expected at least one window of 25 ms; leave it out")
@@ -236,7 +236,7 @@ def _checked_duration(utterance: Utterance, sound: Sound) -> _Checked:
             f"{path}: {duration_s:.2f} s long, the manifest says {utterance.duration_s:.2f} s; "
             "correct the manifest"
         )
-    return _Checked("", round(duration_s * SAMPLE_RATE_HZ), sound.unstated)
+    return _Checked("", round(duration_s * SAMPLE_RATE_HZ), found.unstated)
 
 
 def _label_problem(

@@ -241,9 +241,4 @@ def _decoded(line: bytes) -> str:
     try:
         return line.decode()
     except UnicodeDecodeError:
-        pass
-    try:
-        line.decode("gb18030")
-    except UnicodeDecodeError:
         raise UserError("not UTF-8; save this file as UTF-8") from None
-    raise UserError("expected UTF-8, found what looks like GB 18030; save this file as UTF-8")

@@ -14,11 +14,17 @@ from asr.base.errors import UserError
 from asr.base.system.shards import has_manifest, shards_of
 from asr.base.system.storage.address import path_of
 from asr.base.text.encodings import HEAD_BYTES, legacy_encoding
+from asr.base.text.hanzi_text import is_hanzi
 
 STANDARD_INPUT = "-"
 BLOCK_BYTES = 1 << 21  # the words of two such blocks take Python a hundred megabytes
 GZIP_MAGIC = b"\x1f\x8b"
 MARKS = ((codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"))
+# the most frequent hanzi: of text in another language that decodes as Chinese, hardly any are among them
+FREQUENT = frozenset(
+    "的一是不了在人有我他这這中大来來上个個国國到说說们們为為子和你地出道也时時年得就那要下以生会會自着著去之过過家学學"
+)
+MIN_FREQUENT_SHARE = 0.05  # of all hanzi; a fifth is usual
 
 
 class TextBlock(NamedTuple):
@@ -118,19 +124,26 @@ def _encoding_of(source: str, begin: bytes) -> str:
     for mark, encoding in MARKS:
         if begin.startswith(mark):
             return encoding
-    head = begin[:HEAD_BYTES]
-    if b"\0" in head:
+    if b"\0" in begin[:HEAD_BYTES]:
         raise UserError(
             f"{source}: expected text in UTF-8, GB 18030 or Big5, possibly gzipped, found a binary file; "
             "extract its text, or leave it out"
         )
     try:
-        codecs.getincrementaldecoder("utf-8")().decode(head)
+        codecs.getincrementaldecoder("utf-8")().decode(begin)
         return "utf-8"
-    except UnicodeDecodeError:
-        if legacy := legacy_encoding(begin):
-            return legacy
-    raise UserError(f"{source}: neither UTF-8 nor GB 18030 nor Big5; save it as UTF-8")
+    except UnicodeDecodeError as error:
+        num_good = error.start
+    if (legacy := legacy_encoding(begin)) and _is_running_text(begin.decode(legacy, errors="ignore")):
+        return legacy
+    if num_good >= HEAD_BYTES:
+        return "utf-8"  # with an invalid byte, whose place its decoder names
+    raise UserError(f"{source}: neither UTF-8, UTF-16, GB 18030 nor Big5; save it as UTF-8")
+
+
+def _is_running_text(text: str) -> bool:
+    hanzi = [char for char in text if is_hanzi(char)]
+    return sum(char in FREQUENT for char in hanzi) > MIN_FREQUENT_SHARE * len(hanzi)
 
 
 class _CountedStream:

@@ -6,6 +6,8 @@ Files that this project writes are UTF-8: see `read_lines` in `asr/base/system/f
 from __future__ import annotations
 
 import codecs
+import contextlib
+import re
 from pathlib import Path
 
 from asr.base.errors import UserError
@@ -14,6 +16,8 @@ from asr.base.system.shards import open_shard
 LEGACY = ("gb18030", "cp950")  # cp950 is Big5
 ASCII = bytes(range(128))
 HEAD_BYTES = 1 << 16  # from which the encoding is detected
+HANZI = re.compile("[\u3400-\u9fff]")
+HANZI_ALONE = re.compile("[\u3400-\u9fff]{2}|(?<![A-Za-z])[\u3400-\u9fff](?![A-Za-z])")
 CHINESE_SHARE = 0.9  # of the non-ASCII characters of a Chinese text; nearly any bytes decode as GB 18030
 
 
@@ -53,21 +57,24 @@ def decode_text(data: bytes, path: Path, what: str) -> str:
     Raises:
         UserError: the text is in none of these encodings, or a few bytes of its UTF-8 are damaged.
     """
-    encoding: str | None = "utf-16"
-    if data[:2] not in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):
-        encoding = "utf-8-sig" if _is_utf8(data, path, what) else legacy_encoding(data)
-    try:
-        return data.decode(encoding or "ascii")
-    except UnicodeDecodeError:
-        raise UserError(
-            f"{path}: neither UTF-8 nor GB 18030 nor Big5; save this {what} again as UTF-8"
-        ) from None
+    encoding: str | None
+    if data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        encoding = "utf-16"
+    elif _is_utf8(data, path, what):
+        encoding = "utf-8-sig"
+    else:
+        encoding = legacy_encoding(data)
+    if encoding:
+        with contextlib.suppress(UnicodeDecodeError):
+            return data.decode(encoding)
+    raise UserError(f"{path}: neither UTF-8, UTF-16, GB 18030 nor Big5; save this {what} again as UTF-8")
 
 
 def legacy_encoding(data: bytes) -> str | None:
     """Return "gb18030" or "cp950" for a Chinese text in one of these encodings, None for any other text.
 
-    Most texts decode as both. In the wrong one, few of their characters are frequent.
+    Many texts decode as both. In the wrong one, few of their characters are frequent; if as many are, as in
+    some words alone, it is GB 18030.
 
     Args:
         data: a text or its beginning, which may end within a character.
@@ -79,19 +86,34 @@ def legacy_encoding(data: bytes) -> str | None:
             text = codecs.getincrementaldecoder(encoding)().decode(from_first)
         except UnicodeDecodeError:
             continue
-        found = [_commonness(char) for char in text if not char.isascii()]
-        if len(found) - found.count(0) >= CHINESE_SHARE * len(found):
-            shares[encoding] = found.count(2) / max(1, len(found))
+        chars = [char for char in text if "\x7f" < char < "\U00010000"]  # others, such as emoji, say nothing
+        num_chinese = sum(map(_is_chinese, chars))
+        if num_chinese >= CHINESE_SHARE * len(chars) and not _is_accented(text):
+            shares[encoding] = sum(map(_is_frequent, chars)) / max(1, len(chars))
     return max(shares, key=shares.__getitem__, default=None)
 
 
-def _commonness(char: str) -> int:
-    """Return 2 for a frequent hanzi, punctuation and pinyin, 1 for another character of GB 2312, else 0."""
-    gbk, big5 = char.encode("gbk", errors="ignore"), char.encode("big5", errors="ignore")
-    row = gbk[0] if gbk > b"\xa1" and gbk[1] > 0xA0 else 0  # GBK has GB 2312's characters in the same places
-    if row in (0xA1, 0xA3) or 0xB0 <= row <= 0xD7 or (big5 and 0xA4 <= big5[0] <= 0xC6):
-        return 2
-    return (2 if char < "\u0250" else 1) if row else 0
+def _is_chinese(char: str) -> bool:
+    return _is_frequent(char) or bool(_row(char))
+
+
+def _is_frequent(char: str) -> bool:
+    """Return whether a character is among the frequent hanzi of GB 2312 or Big5, punctuation or pinyin."""
+    row = _row(char)
+    is_letter_of_pinyin = bool(row) and char < "\u0250"
+    is_frequent_in_big5 = b"\xa4\x40" <= char.encode("big5", errors="ignore") <= b"\xc6\x7e"
+    return row in (0xA1, 0xA3) or 0xB0 <= row <= 0xD7 or is_letter_of_pinyin or is_frequent_in_big5
+
+
+def _row(char: str) -> int:
+    """Return a character's first byte in GB 2312, whose places GBK keeps; 0 if it has none."""
+    code = char.encode("gbk", errors="ignore")
+    return code[0] if code > b"\xa1" and code[1] > 0xA0 else 0
+
+
+def _is_accented(text: str) -> bool:
+    """Return whether each hanzi is a single one beside Latin letters, as é becomes in a wrong encoding."""
+    return HANZI.search(text) is not None and HANZI_ALONE.search(text) is None
 
 
 def _is_utf8(data: bytes, path: Path, what: str) -> bool:

@@ -134,7 +134,6 @@ def test_scheduler_without_workers_is_waited_for_with_a_line(tmp_path, caplog):
         assert line.startswith(f"{running.address}: has no workers; waiting")
 
 
-@pytest.mark.slow
 def test_lost_workers_are_waited_for_and_an_ended_scheduler_is_an_error(tmp_path, caplog, monkeypatch):
     caplog.set_level(logging.WARNING)
     monkeypatch.setattr("asr.base.cluster.LOOK_S", 0.2)

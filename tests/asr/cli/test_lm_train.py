@@ -182,7 +182,7 @@ BAD_TEXTS = {
         "found no hanzi but 10 Latin letters, 2 digits; of other languages, --units pieces,words --pieces",
     ),
     "binary": (bytes(range(256)), "a binary file"),
-    "shift_jis": (("ひらがな" * 50).encode("shift_jis"), "neither UTF-8 nor GB 18030 nor Big5"),
+    "shift_jis": (("ひらがな" * 50).encode("shift_jis"), "neither UTF-8, UTF-16, GB 18030 nor Big5"),
 }
 
 

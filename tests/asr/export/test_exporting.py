@@ -46,7 +46,6 @@ def test_folder_says_what_the_model_is_and_how_it_compares(exported, separable_r
     assert len(tokens) == about["num_tokens"]
 
 
-@pytest.mark.slow
 def test_model_that_differs_is_not_written_and_the_status_is_1(separable_run, tmp_path, capsys, monkeypatch):
     written = bundle.onnx_model
 

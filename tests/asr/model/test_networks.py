@@ -58,7 +58,6 @@ def test_dcnn251bn_has_the_published_number_of_parameters():
     assert network.count_params() == 1_474_548
 
 
-@pytest.mark.slow
 def test_separable_sizes_span_0_3_to_40_million_parameters():
     outputs = Vocabulary([f"t{i}" for i in range(321)])
     counts = []

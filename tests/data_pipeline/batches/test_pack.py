@@ -264,7 +264,6 @@ def test_packing_into_an_unwritable_folder_raises(mixed, tmp_path):
         pack_manifest(mixed, tmp_path / "file" / "out")
 
 
-@pytest.mark.slow
 def test_full_disk_leaves_no_manifest_and_no_partial_file(mixed, kind, tmp_path):
     program = (
         "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000)); "

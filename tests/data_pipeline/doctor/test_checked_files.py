@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 import soundfile
 
+from asr.audio.media import kinds
 from asr.audio.mpeg import mpeg_frames
 from asr.base.system.storage.address import path_of
 from asr.base.types import Utterance
 from asr.base.vocabulary import Vocabulary
 from data_pipeline.doctor import checked_files as checked
 from data_pipeline.doctor import quick
-from data_pipeline.doctor.checked_files import CheckedFiles, Sound, checked_files, file_state
+from data_pipeline.doctor.checked_files import CheckedFiles, CheckedRecording, checked_files, file_state
 from data_pipeline.doctor.quick import CheckedShare, check_audio, check_utterances
 
 
@@ -85,22 +86,38 @@ def test_recording_that_does_not_state_its_length_is_remembered_and_named_each_t
         decoded.clear()
 
 
+def test_every_name_of_a_container_is_remembered_whole(corpus):
+    manifest, (first, *_) = corpus
+    containers = [kind.name for kind in vars(kinds).values() if isinstance(kind, kinds.Kind)]
+    assert len(containers) > 10
+    for container in [*containers, *soundfile.available_formats()]:
+        files, path = CheckedFiles.load(manifest), manifest.with_name("kept")
+        found = CheckedRecording(0.5, container)
+        files.add(first.audio_path, file_state(first.audio_path), found)
+        files.save(path, manifest)
+        assert CheckedFiles.load(path).find(first.audio_path) == found
+
+
 def test_of_two_checks_of_a_recording_the_later_one_is_kept(corpus):
     manifest, utterances = corpus
     path, kept = manifest.with_name("kept"), CheckedFiles.load(manifest.with_name("kept"))
     for duration_s in (0.5, 0.7):
         for utterance in utterances[:2]:
-            kept.add(utterance.audio_path, file_state(utterance.audio_path), Sound(duration_s))
+            kept.add(utterance.audio_path, file_state(utterance.audio_path), CheckedRecording(duration_s))
     kept.save(path, manifest)
     again = CheckedFiles.load(path)
     assert len(again) == 2
-    assert [again.find(utterance.audio_path) for utterance in utterances] == [Sound(0.7), Sound(0.7), None]
-    again.add(utterances[0].audio_path, file_state(utterances[0].audio_path), Sound(0.9, "MP3"))
+    assert [again.find(utterance.audio_path) for utterance in utterances] == [
+        CheckedRecording(0.7),
+        CheckedRecording(0.7),
+        None,
+    ]
+    again.add(utterances[0].audio_path, file_state(utterances[0].audio_path), CheckedRecording(0.9, "MP3"))
     again.save(path, manifest)
     found = CheckedFiles.load(path)
     assert [found.find(utterance.audio_path) for utterance in utterances] == [
-        Sound(0.9, "MP3"),
-        Sound(0.7),
+        CheckedRecording(0.9, "MP3"),
+        CheckedRecording(0.7),
         None,
     ]
 
@@ -152,7 +169,7 @@ def test_damaged_list_is_replaced(corpus, content):
     path = manifest.with_name("train.jsonl.checked")
     path.write_bytes(content)
     assert check_audio(utterances, manifest=manifest) == [""] * 3
-    assert CheckedFiles.load(path).find(utterances[0].audio_path) == Sound(0.5)
+    assert CheckedFiles.load(path).find(utterances[0].audio_path) == CheckedRecording(0.5)
 
 
 def test_list_cut_anywhere_is_ignored(corpus):
@@ -222,11 +239,11 @@ def test_what_two_processes_find_is_kept(tmp_path):
         audio = tmp_path / f"{name}.flac"
         audio.touch()
         made_old(audio)
-        files.add(str(audio), file_state(str(audio)), Sound(1.5))
+        files.add(str(audio), file_state(str(audio)), CheckedRecording(1.5))
         files.save(path, tmp_path / "train.jsonl")
     both = CheckedFiles.load(path)
     assert len(both) == 2
-    assert [both.find(str(tmp_path / f"{name}.flac")) for name in "ab"] == [Sound(1.5)] * 2
+    assert [both.find(str(tmp_path / f"{name}.flac")) for name in "ab"] == [CheckedRecording(1.5)] * 2
 
 
 def test_what_many_threads_find_of_a_manifest_at_an_address_is_kept(tmp_path, monkeypatch):
@@ -238,12 +255,12 @@ def test_what_many_threads_find_of_a_manifest_at_an_address_is_kept(tmp_path, mo
         Path(name).touch()
         made_old(name)
         with checked_files(manifest) as files:
-            files.add(name, file_state(name), Sound(1.5))
+            files.add(name, file_state(name), CheckedRecording(1.5))
 
     with ThreadPoolExecutor(16) as pool:
         list(pool.map(find, names))
     with checked_files(manifest) as files:
-        assert [files.find(name) for name in names] == [Sound(1.5)] * 64
+        assert [files.find(name) for name in names] == [CheckedRecording(1.5)] * 64
 
 
 def test_second_check_of_unchanged_shards_opens_no_recording(corpus, decoded):

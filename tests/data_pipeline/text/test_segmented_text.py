@@ -99,15 +99,23 @@ def test_traditional_characters_in_big5_are_read(tmp_path):
     assert not left_out
 
 
+@pytest.mark.parametrize("encoding", ["utf-8", "gb18030", "big5"])
+def test_encoding_is_detected_where_the_first_hanzi_is_far_from_the_beginning(encoding, tmp_path):
+    sentences, _ = sentences_of(tmp_path, "a b.\n" * 20_000 + "臺灣的語言學習", encoding)
+    assert joined(sentences)[-1] == "臺灣的語言學習"
+
+
 OTHER_ENCODINGS = {
     "shift_jis": "ひらがなとカタカナ" * 20,
+    "euc-jp": "日本語の文章です。東京へ行きました。" * 20,
+    "euc-kr": "한국어 문장입니다. 서울에 갔습니다. " * 20,
     "latin-1": "é à ü ß" * 20,
 }
 
 
 @pytest.mark.parametrize(("encoding", "text"), OTHER_ENCODINGS.items(), ids=OTHER_ENCODINGS)
 def test_text_in_an_unsupported_encoding_raises(encoding, text, tmp_path):
-    with pytest.raises(UserError, match=r"text\.txt: neither UTF-8 nor GB 18030 nor Big5"):
+    with pytest.raises(UserError, match=r"text\.txt: neither UTF-8, UTF-16, GB 18030 nor Big5"):
         sentences_of(tmp_path, text, encoding)
 
 

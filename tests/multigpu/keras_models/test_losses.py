@@ -82,7 +82,6 @@ def test_masked_outputs_with_different_reductions_equal_one_device(both):
     assert len(models.parallel.metrics_names) == 4
 
 
-@pytest.mark.slow
 def test_masked_losses_continue_without_xla(both):
     models = both(lambda: tagger()).compile(loss="mse", jit_compile=True)
     with pytest.warns(UserWarning, match="without"):

@@ -74,7 +74,6 @@ def test_batch_smaller_than_the_number_of_devices_equals_one_device(both, num_ro
     models.train(X[:num_rows], Y[:num_rows])
 
 
-@pytest.mark.slow
 def test_structured_inputs_and_outputs_equal_one_device(both):
     def make():
         a, b = keras.Input((5,), name="a"), keras.Input((3,), name="b")
@@ -228,7 +227,6 @@ def backward_devices(function, *args):
     return sorted({(op.type[14:], op.device[-5:]) for op in wanted})
 
 
-@pytest.mark.slow
 def test_backward_ops_run_on_the_device_of_the_forward_pass():
     inputs = keras.Input((4, 4, 1))
     x = keras.layers.Conv2D(2, 3, padding="same")(keras.layers.Conv2D(2, 3, padding="same")(inputs))

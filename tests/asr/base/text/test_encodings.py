@@ -19,6 +19,7 @@ def test_text_in_common_encodings_is_read(encoding, end, tmp_path):
     [
         "謝謝你，我們去公園",
         "籌備\n中風",
+        "對不起",
         "瞭解下\n海倫·凱勒\n無論是截",
         "臺北的天氣很好。" * 20_000,
         "a b\n" * 20_000 + "謝謝你，我們去公園",
@@ -29,15 +30,17 @@ def test_traditional_characters_are_read_in_both_legacy_encodings(encoding, text
     assert file_text(tmp_path / "t") == text
 
 
-@pytest.mark.parametrize("text", ["单 shàn dān\n长 cháng", "卡尔·马克思\n—— ①", "邓超\n闫妮\n郝蕾"])
+@pytest.mark.parametrize(
+    "text", ["单 shàn dān\n长 cháng", "卡尔·马克思\n—— ①", "shàn dān", "你好😀😀😀吃饭", "邓超\n闫妮\n郝蕾"]
+)
 def test_lists_of_readings_and_names_are_read_in_gbk(text, tmp_path):
-    (tmp_path / "t").write_bytes(text.encode("gbk"))
+    (tmp_path / "t").write_bytes(text.encode("gb18030"))
     assert file_text(tmp_path / "t") == text
 
 
 def test_last_character_that_is_cut_is_an_error(tmp_path):
     (tmp_path / "t").write_bytes("我们去公园".encode("gbk")[:-1])
-    with pytest.raises(UserError, match="t: neither UTF-8 nor GB 18030 nor Big5"):
+    with pytest.raises(UserError, match="t: neither UTF-8, UTF-16, GB 18030 nor Big5"):
         file_text(tmp_path / "t")
 
 
@@ -51,16 +54,22 @@ def test_utf8_with_a_damaged_byte_raises_with_its_line(tmp_path):
 
 def test_binary_or_missing_file_raises(tmp_path):
     (tmp_path / "t").write_bytes(bytes(range(128, 256)) * 3)
-    with pytest.raises(UserError, match="neither UTF-8 nor GB 18030"):
+    with pytest.raises(UserError, match="neither UTF-8, UTF-16, GB 18030 nor Big5"):
         file_text(tmp_path / "t")
     with pytest.raises(UserError, match="cannot read this list"):
         file_text(tmp_path / "none", "list")
 
 
 @pytest.mark.parametrize(
-    ("text", "encoding"), [("ひらがなとカタカナ", "shift_jis"), ("élàn vitaç côté", "latin-1")]
+    ("text", "encoding"),
+    [
+        ("ひらがなとカタカナ", "shift_jis"),
+        ("élàn vitaç côté", "latin-1"),
+        ("Vélez", "latin-1"),
+        ("école\nécran", "latin-1"),
+    ],
 )
 def test_text_in_another_encoding_is_not_decoded_as_chinese(text, encoding, tmp_path):
     (tmp_path / "t").write_bytes(text.encode(encoding))
-    with pytest.raises(UserError, match="neither UTF-8 nor GB 18030"):
+    with pytest.raises(UserError, match="neither UTF-8, UTF-16, GB 18030 nor Big5"):
         file_text(tmp_path / "t")

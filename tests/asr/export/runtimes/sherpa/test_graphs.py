@@ -100,7 +100,6 @@ def test_clip_without_frames_has_no_logits(sessions):
     assert num_steps.tolist() == [0]
 
 
-@pytest.mark.slow
 def test_model_that_depends_on_the_whole_clip_has_no_stream():
     assert stream_window(model_of()) is None
     in_chunks = model_of("features.normalize=false", 'model.family="conformer"', "model.chunk_s=0.64")
