@@ -32,6 +32,7 @@ from asr.base.system.files import whole_file
 from asr.base.system.paths import path_on_disk
 from asr.base.system.shards import is_compressed, open_shard, shards_of
 from asr.base.system.storage.address import is_address, path_of
+from asr.base.text.encodings import LEGACY, legacy_encoding
 from asr.base.text.wording import listed
 from asr.base.types import Utterance
 from data_pipeline.manifests.columns import GrowingColumns
@@ -241,4 +242,6 @@ def _decoded(line: bytes) -> str:
     try:
         return line.decode()
     except UnicodeDecodeError:
-        raise UserError("not UTF-8; save this file as UTF-8") from None
+        legacy = legacy_encoding(line)
+    found = f"expected UTF-8, found what looks like {LEGACY[legacy]}" if legacy else "not UTF-8"
+    raise UserError(f"{found}; save this file as UTF-8")

@@ -14,7 +14,7 @@ from asr.base.errors import UserError
 from asr.base.system.shards import has_manifest, shards_of
 from asr.base.system.storage.address import path_of
 from asr.base.text.encodings import HEAD_BYTES, legacy_encoding
-from asr.base.text.hanzi_text import is_hanzi
+from asr.base.text.hanzi_text import ONE_HANZI
 
 STANDARD_INPUT = "-"
 BLOCK_BYTES = 1 << 21  # the words of two such blocks take Python a hundred megabytes
@@ -142,7 +142,7 @@ def _encoding_of(source: str, begin: bytes) -> str:
 
 
 def _is_running_text(text: str) -> bool:
-    hanzi = [char for char in text if is_hanzi(char)]
+    hanzi = ONE_HANZI.findall(text)
     return sum(char in FREQUENT for char in hanzi) > MIN_FREQUENT_SHARE * len(hanzi)
 
 

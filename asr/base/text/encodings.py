@@ -12,12 +12,12 @@ from pathlib import Path
 
 from asr.base.errors import UserError
 from asr.base.system.shards import open_shard
+from asr.base.text.hanzi_text import HANZI, ONE_HANZI
 
-LEGACY = ("gb18030", "cp950")  # cp950 is Big5
+LEGACY = {"gb18030": "GB 18030", "cp950": "Big5"}  # codecs and their names for people, the likelier first
 ASCII = bytes(range(128))
 HEAD_BYTES = 1 << 16  # from which the encoding is detected
-HANZI = re.compile("[\u3400-\u9fff]")
-HANZI_ALONE = re.compile("[\u3400-\u9fff]{2}|(?<![A-Za-z])[\u3400-\u9fff](?![A-Za-z])")
+HANZI_ALONE = re.compile(f"[{HANZI}]{{2}}|(?<![A-Za-z])[{HANZI}](?![A-Za-z])")
 CHINESE_SHARE = 0.9  # of the non-ASCII characters of a Chinese text; nearly any bytes decode as GB 18030
 
 
@@ -71,7 +71,7 @@ def decode_text(data: bytes, path: Path, what: str) -> str:
 
 
 def legacy_encoding(data: bytes) -> str | None:
-    """Return "gb18030" or "cp950" for a Chinese text in one of these encodings, None for any other text.
+    """Return a key of `LEGACY` for a Chinese text in one of these encodings, None for any other text.
 
     Many texts decode as both. In the wrong one, few of their characters are frequent; if as many are, as in
     some words alone, it is GB 18030.
@@ -113,7 +113,7 @@ def _row(char: str) -> int:
 
 def _is_accented(text: str) -> bool:
     """Return whether each hanzi is a single one beside Latin letters, as é becomes in a wrong encoding."""
-    return HANZI.search(text) is not None and HANZI_ALONE.search(text) is None
+    return ONE_HANZI.search(text) is not None and HANZI_ALONE.search(text) is None
 
 
 def _is_utf8(data: bytes, path: Path, what: str) -> bool:

@@ -89,7 +89,7 @@ def test_byte_order_mark_and_blank_lines_are_skipped(tmp_path):
 def test_manifest_in_another_encoding_raises(tmp_path):
     path = tmp_path / "m.jsonl"
     path.write_bytes('{"id": "你"}'.encode("gbk"))
-    with pytest.raises(UserError, match=r"m\.jsonl:1: not UTF-8; save this file as UTF-8"):
+    with pytest.raises(UserError, match="expected UTF-8"):
         read_manifest(path)
 
 
@@ -101,7 +101,8 @@ def test_scan_reports_every_broken_line_and_keeps_the_others(tmp_path):
     assert [utterance.id for utterance in scan.utterances] == ["a", "b"]
     assert list(scan.numbers) == [1, 7]
     assert list(scan.broken) == [2, 4, 5, 6]
-    assert scan.broken[5] == scan.broken[6] == "not UTF-8; save this file as UTF-8"
+    assert "GB 18030" in scan.broken[5]
+    assert scan.broken[6].startswith("not UTF-8")
     assert scan.has_byte_order_mark
     with pytest.raises(UserError) as error:
         read_manifest(path)
