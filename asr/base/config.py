@@ -146,6 +146,9 @@ class FeatureConfig:
     # Over which frames: those loud enough to be speech, so that silence around it changes nothing; or clip,
     # all of them, as in runs from before this key existed.
     normalize_over: Literal["speech", "clip"] = "speech"
+    # Add 48 features of the pitch of the voice, for languages with tones: those of the spectrum say little
+    # about the tones of low voices. A two-dimensional stem (model.stem) has filters of its own for them.
+    pitch: bool = False
 
 
 @dataclass(frozen=True)

@@ -46,10 +46,13 @@ def make_acoustic_model(
     num_views = train.num_views if for_training else 1
 
     def make() -> AcousticModel:
+        features = make_features(config.features)
+        time_mask_factor = train.consistency_mask_factor if num_views > 1 else 1.0
+        precision = train.precision if for_training else "float32"
         model = AcousticModel(
-            make_features(config.features),
-            SpecAugment(config.augment, seed, train.consistency_mask_factor if num_views > 1 else 1.0),
-            make_network(config.model, vocabulary, seed, train.precision if for_training else "float32"),
+            features,
+            SpecAugment(config.augment, seed, time_mask_factor, features.num_pitch),
+            make_network(config.model, vocabulary, seed, precision, features.num_pitch),
             num_views,
             name="acoustic_model",
         )

@@ -99,8 +99,14 @@ class Loaded:
         return f"tokens: {', '.join(counts)}{parts}"
 
 
-def differing_features(ours: FeatureConfig, theirs: FeatureConfig) -> list[str]:
-    """Return the settings of features that differ from those with which weights were trained, and how."""
+def differing_features(config: Config, theirs: FeatureConfig) -> list[str]:
+    """Return the settings of features that differ from those with which weights were trained, and how.
+
+    A stem may begin to look at the pitch: before training, what it finds there changes nothing.
+    """
+    ours = config.features
+    if config.model.stem != "1d":
+        theirs = dataclasses.replace(theirs, pitch=theirs.pitch or ours.pitch)
     if ours.kind == theirs.kind:  # 0 and the number that it stands for are the same
         ours, theirs = (
             dataclasses.replace(config, num_mels=make_features(config).num_features)

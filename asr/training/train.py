@@ -398,7 +398,7 @@ def _load_weights(config: Config, model: AcousticModel, vocabulary: Vocabulary, 
     loaded = load_matching(model, vocabulary, read_checkpoint(path).decoding_weights, other.vocabulary())
     if is_chief:
         logger.info("\n".join([f"weights of {path}:", *(f"  {line}" for line in loaded.lines())]))
-        if differing := differing_features(config.features, other.config().features):
+        if differing := differing_features(config, other.config().features):
             logger.warning(
                 "%s when %s was trained, whose weights know no other features; leave out what differs",
                 " and ".join(differing),

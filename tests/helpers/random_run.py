@@ -26,6 +26,8 @@ def random_run(config: Config, vocabulary: Vocabulary, directory: Path) -> Path:
             weights[path] = rng.uniform(0.5, 1.5, values.shape).astype(np.float32)
         elif path.endswith(("beta", "moving_mean")):
             weights[path] = rng.normal(scale=0.3, size=values.shape).astype(np.float32)
+        elif "/pitch/pointwise/" in path:  # 0 before training
+            weights[path] = rng.normal(scale=0.1, size=values.shape).astype(np.float32)
         elif path.startswith("network/output") or "/output/" in path:
             weights[path] = values * 5
     write_weights(run.epoch_checkpoint(1), weights, Progress())

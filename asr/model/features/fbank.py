@@ -42,7 +42,7 @@ class Fbank(FeatureLayer):
 
     Args:
         num_mels: number of bands.
-        normalize: see FeatureLayer; so is over_speech.
+        normalize: see FeatureLayer; so are over_speech and pitch.
 
     Raises:
         UserError: a band is too narrow to contain a frequency of the FFT.
@@ -65,7 +65,7 @@ class Fbank(FeatureLayer):
     @classmethod
     @override
     def of(cls, config: FeatureConfig) -> Fbank:
-        return cls(num_mels=config.num_mels or cls.NUM_MELS, **cls.normalization(config))
+        return cls(num_mels=config.num_mels or cls.NUM_MELS, **cls.common_settings(config))
 
     @property
     def num_features(self) -> int:

@@ -19,6 +19,7 @@ from typing_extensions import override
 from asr.audio.recording import WINDOW_SAMPLES
 from asr.base.config import FeatureConfig
 from asr.base.types import Tensor
+from asr.model.features.pitch import NUM_DELAYS, PITCH_WINDOW, pitch_features
 from asr.model.runner import ReceptiveField
 
 WINDOW = WINDOW_SAMPLES
@@ -41,6 +42,7 @@ class FeatureLayer(keras.layers.Layer):
         normalize: give each feature of each clip mean 0 and variance 1 over the clip's own frames.
         over_speech: take mean and variance over the frames that are loud enough to be speech, and make
             silence 0, so that silence around speech changes nothing. Otherwise all frames count.
+        pitch: add the pitch of the voice, not normalised, after the other features.
     """
 
     FIRST_MIDDLE = WINDOW // 2
@@ -48,19 +50,22 @@ class FeatureLayer(keras.layers.Layer):
     SUM_TYPE = "float64"
     """Type of numbers in which means and variances over a clip are added up."""
 
-    def __init__(self, *, normalize: bool = False, over_speech: bool = False, **kwargs: Any) -> None:
+    def __init__(
+        self, *, normalize: bool = False, over_speech: bool = False, pitch: bool = False, **kwargs: Any
+    ) -> None:
         super().__init__(**{"name": "features", **kwargs})
-        self.normalize, self.over_speech = normalize, over_speech
+        self.normalize, self.over_speech, self.pitch = normalize, over_speech, pitch
 
     @classmethod
     def of(cls, config: FeatureConfig) -> FeatureLayer:
         """Return the layer of a configuration; override it where the layer has settings of its own."""
-        return cls(**cls.normalization(config))
+        return cls(**cls.common_settings(config))
 
     @staticmethod
-    def normalization(config: FeatureConfig) -> dict[str, bool]:
-        """Return the arguments of the constructor that normalisation needs."""
-        return {"normalize": config.normalize, "over_speech": config.normalize_over == "speech"}
+    def common_settings(config: FeatureConfig) -> dict[str, bool]:
+        """Return the arguments of the constructor that all kinds have."""
+        over_speech = config.normalize_over == "speech"
+        return {"normalize": config.normalize, "over_speech": over_speech, "pitch": config.pitch}
 
     def num_frames(self, num_samples: Any) -> Any:
         """Return the frames of clips, for a number, an array or a tensor; only whole windows count."""
@@ -68,7 +73,15 @@ class FeatureLayer(keras.layers.Layer):
 
     def receptive_field(self) -> ReceptiveField | None:
         """Return the samples that frame t depends on, around sample 160 t; None for the whole clip."""
-        return None if self.normalize else self.own_receptive_field()
+        if self.normalize:
+            return None
+        own = self.own_receptive_field()
+        if not self.pitch:
+            return own
+        half = PITCH_WINDOW // 2
+        return ReceptiveField(
+            max(own.before, half - self.FIRST_MIDDLE), max(own.after, half + self.FIRST_MIDDLE - 1)
+        )
 
     def own_receptive_field(self) -> ReceptiveField:
         """Return the receptive field of a frame before normalisation: its window."""
@@ -88,7 +101,7 @@ class FeatureLayer(keras.layers.Layer):
         audio = audio * padding_mask(num_samples, ops.shape(audio)[1])
         num_frames = self.num_frames(num_samples)
         features = self.compute(audio, num_samples)  # (B, T, F)
-        mask = padding_mask(num_frames, ops.shape(features)[1])[..., None]
+        weights = mask = padding_mask(num_frames, ops.shape(features)[1])[..., None]
         if self.normalize and self.over_speech:
             which, unit_db = self.level_features()
             levels_db = unit_db * ops.max(features[..., which], axis=-1, keepdims=True)  # (B, T, 1)
@@ -97,7 +110,17 @@ class FeatureLayer(keras.layers.Layer):
             features = ops.maximum(normalize_frames(features, weights, self.SUM_TYPE), lowest) - silence
         elif self.normalize:
             features = normalize_frames(features, mask, self.SUM_TYPE)
-        return features * mask, num_frames
+        features = features * mask
+        if self.pitch:
+            pitch = self._pitch(audio, ops.shape(features)[1])
+            features = ops.concatenate([features, pitch * weights], axis=-1)
+        return features, num_frames
+
+    def _pitch(self, audio: Tensor, num_frames: Tensor) -> Tensor:
+        """Map audio (B, S) to features of the pitch around the middle of each window, (B, num_frames, 48)."""
+        before = PITCH_WINDOW // 2 - self.FIRST_MIDDLE
+        after = (num_frames - 1) * HOP + PITCH_WINDOW - before - ops.shape(audio)[1]
+        return pitch_features(ops.pad(audio, [[0, 0], [before, after]]), HOP)
 
     def level_features(self) -> tuple[slice, float]:
         """Return which features the level of a frame is the maximum of, and their unit in dB."""
@@ -124,16 +147,22 @@ class FeatureLayer(keras.layers.Layer):
 
     def compute_output_shape(self, audio_shape: Any, num_samples_shape: Any) -> Any:
         """Return the shapes of the outputs; the number of frames is open, as it follows from the audio."""
-        return (audio_shape[0], None, self.num_features), num_samples_shape
+        return (audio_shape[0], None, self.num_features + self.num_pitch), num_samples_shape
 
     @property
     def num_features(self) -> int:
-        """Return F, the size of the last axis."""
+        """Return the size of the last axis of what `compute` returns."""
         raise NotImplementedError
+
+    @property
+    def num_pitch(self) -> int:
+        """Return the number of features of the pitch, which follow those of `compute`."""
+        return NUM_DELAYS if self.pitch else 0
 
     @override
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "normalize": self.normalize, "over_speech": self.over_speech}
+        common = {"normalize": self.normalize, "over_speech": self.over_speech, "pitch": self.pitch}
+        return {**super().get_config(), **common}
 
 
 def frames(audio: Tensor) -> Tensor:

@@ -24,7 +24,7 @@ class LogMel(FeatureLayer):
 
     Args:
         num_mels: number of bands.
-        normalize: see FeatureLayer; so is over_speech.
+        normalize: see FeatureLayer; so are over_speech and pitch.
     """
 
     NUM_MELS = 64
@@ -38,7 +38,7 @@ class LogMel(FeatureLayer):
     @classmethod
     @override
     def of(cls, config: FeatureConfig) -> LogMel:
-        return cls(num_mels=config.num_mels or cls.NUM_MELS, **cls.normalization(config))
+        return cls(num_mels=config.num_mels or cls.NUM_MELS, **cls.common_settings(config))
 
     @property
     def num_features(self) -> int:

@@ -33,34 +33,43 @@ class SpecAugment(keras.layers.Layer):
     mean (Park et al., 2019, arXiv:1904.08779): each mask draws its width evenly from 0 to the widest, and
     its place evenly from where it fits; no time mask is wider than `time_mask_share` of its clip.
 
-    Does nothing outside training.
+    Features of the pitch keep their axis; only masks of frames hide them. Does nothing outside training.
 
     Args:
         config: how training clips are varied.
         seed: of what is drawn.
         time_mask_factor: multiplies the number of time masks.
+        num_pitch: number of features at the end that are of the pitch.
     """
 
     def __init__(
-        self, config: AugmentConfig, seed: int, time_mask_factor: float = 1.0, **kwargs: Any
+        self,
+        config: AugmentConfig,
+        seed: int,
+        time_mask_factor: float = 1.0,
+        num_pitch: int = 0,
+        **kwargs: Any,
     ) -> None:
         super().__init__(**{"name": "spec_augment", **kwargs})
         num_time_masks = round(time_mask_factor * config.time_masks)
         self.settings, self.seed = dataclasses.replace(config, time_masks=num_time_masks), seed
+        self.num_pitch = num_pitch
         self._generator = keras.random.SeedGenerator(seed)
 
     def call(self, features: Tensor, num_frames: Tensor, training: bool = False) -> Tensor:
         """Change features (B, T, F) in training; return them as they are outside it."""
         if not training:
             return features
-        num_bands = features.shape[-1]
         every_clip = ops.ones_like(num_frames)
+        num_bands = features.shape[-1] - self.num_pitch
+        bands, pitch = features[..., :num_bands], features[..., num_bands:]
         if self.settings.frequency_warp:
-            features = self._warp(features, num_bands)
+            bands = self._warp(bands, num_bands)
         if self.settings.frequency_masks:
             widest = ops.cast(every_clip * self.settings.frequency_mask_bands, "float32")
             keep = self._keep(self.settings.frequency_masks, widest, every_clip * num_bands, num_bands)
-            features = features * keep[:, None, :]
+            bands = bands * keep[:, None, :]
+        features = ops.concatenate([bands, pitch], axis=-1) if self.num_pitch else bands
         if self.settings.time_masks:
             share = self.settings.time_mask_share * ops.cast(num_frames, "float32")
             widest = ops.minimum(float(self.settings.time_mask_frames), share)
@@ -92,7 +101,7 @@ class SpecAugment(keras.layers.Layer):
     @override
     def get_config(self) -> dict[str, Any]:
         settings = {name: getattr(self.settings, name) for name in SETTINGS}
-        return {**super().get_config(), **settings, "seed": self.seed}
+        return {**super().get_config(), **settings, "seed": self.seed, "num_pitch": self.num_pitch}
 
     @classmethod
     @override

@@ -20,7 +20,11 @@ POLICIES = {"float32": "float32", "bfloat16": "mixed_bfloat16", "float16": "mixe
 
 
 def make_network(
-    config: ModelConfig, vocabulary: Vocabulary, seed: int = 1, precision: str = "float32"
+    config: ModelConfig,
+    vocabulary: Vocabulary,
+    seed: int = 1,
+    precision: str = "float32",
+    num_pitch: int = 0,
 ) -> Network:
     """Return the network of a configuration, its weights not yet created.
 
@@ -29,13 +33,14 @@ def make_network(
         vocabulary: vocabulary of the outputs.
         seed: seed of the initial weights, and of everything drawn in training.
         precision: number format of the computations; weights and logits are float32.
+        num_pitch: number of features, the last ones of each frame, that are of the pitch.
 
     Raises:
         UserError: settings of the model contradict each other.
     """
     refuse_contradictions(config)
     family: type[Network] = load_part(NETWORKS, config.family)
-    network = family.of(config, vocabulary, seed)
+    network = family.of(config, vocabulary, seed, num_pitch)
     for layer in layers_of(network):
         layer.dtype_policy = POLICIES[precision]
         if isinstance(layer, MaskedBatchNorm):

@@ -37,13 +37,14 @@ class Network(BuildOnCall, keras.Model):
         super().__init__(**{"name": "network", **kwargs})
 
     @classmethod
-    def of(cls, config: ModelConfig, vocabulary: Vocabulary, seed: int) -> Network:
+    def of(cls, config: ModelConfig, vocabulary: Vocabulary, seed: int, num_pitch: int = 0) -> Network:
         """Return the network of a configuration, its weights not yet created.
 
         Args:
             config: configuration of the model; networks use different keys of it.
             vocabulary: vocabulary of the outputs, including the blank.
             seed: seed of the initial weights, and of everything drawn in training.
+            num_pitch: number of features, the last ones of each frame, that are of the pitch.
         """
         raise NotImplementedError
 

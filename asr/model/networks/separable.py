@@ -66,6 +66,7 @@ class StageSize(NamedTuple):
         blocks: number of them.
         kernel: frames that a filter covers.
         stem: how the stage begins, as `model.stem`.
+        num_pitch: number of features of the pitch, where it begins with a stem.
     """
 
     number: int
@@ -73,6 +74,7 @@ class StageSize(NamedTuple):
     blocks: int
     kernel: int
     stem: str = "1d"
+    num_pitch: int = 0
 
     @property
     def subsampling(self) -> int:
@@ -82,18 +84,18 @@ class StageSize(NamedTuple):
     @property
     def first_reach(self) -> int:
         """Return how many frames to each side what comes before the blocks depends on."""
-        return DOWN_KERNEL // 2 if self.stem == "1d" else STEMS[self.stem].reach
+        return DOWN_KERNEL // 2 if self.stem == "1d" else STEMS[self.stem].reach(self.num_pitch)
 
 
-def stage_sizes(size: str, stem: str) -> list[StageSize]:
+def stage_sizes(size: str, stem: str, num_pitch: int = 0) -> list[StageSize]:
     """Return the stages of a size of network that begins with a stem."""
     recipe = SIZES[size]
     sizes = zip(recipe.channels, recipe.blocks, recipe.kernels, strict=True)
     first, second, third = (StageSize(number, *each) for number, each in enumerate(sizes))
-    first = first._replace(stem=stem)
+    first = first._replace(stem=stem, num_pitch=num_pitch)
     if first.subsampling == 2:
         return [first, second, third]
-    return [second._replace(blocks=first.blocks + second.blocks, stem=stem), third]
+    return [second._replace(blocks=first.blocks + second.blocks, stem=stem, num_pitch=num_pitch), third]
 
 
 @keras.saving.register_keras_serializable("polyphone")
@@ -102,15 +104,16 @@ class Separable(SizedNetwork):
 
     Args:
         stem: how the first stage begins, as `model.stem`.
+        num_pitch: number of features at the end that are of the pitch.
     """
 
     SUBSAMPLING = 8
     SIZES = SIZES
     OPTIONS = SizedNetwork.OPTIONS | {"stem"}
 
-    def __init__(self, *args: Any, stem: str = "1d", **kwargs: Any) -> None:
+    def __init__(self, *args: Any, stem: str = "1d", num_pitch: int = 0, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.stem = stem
+        self.stem, self.num_pitch = stem, num_pitch
         recipe = SIZES[self.size]
         seeds, numbers = itertools.count(self.seed * 1000), itertools.count()
         self._stages = [
@@ -119,9 +122,10 @@ class Separable(SizedNetwork):
                 [self.intermediate_output(next(numbers)) for _ in range(stage.blocks)],
                 seed=next(seeds) * 100,
                 stem=stage.stem,
+                num_pitch=stage.num_pitch,
                 name=f"stage{stage.number}",
             )
-            for stage in stage_sizes(self.size, stem)
+            for stage in stage_sizes(self.size, stem, num_pitch)
         ]
         self._head = SeparableConvolution(recipe.head, recipe.kernels[-1], seed=next(seeds), name="head")
         self._dropout = keras.layers.Dropout(self.dropout, seed=next(seeds), name="dropout")
@@ -134,8 +138,8 @@ class Separable(SizedNetwork):
 
     @classmethod
     @override
-    def own_settings(cls, config: ModelConfig) -> dict[str, Any]:
-        return {"stem": config.stem}
+    def own_settings(cls, config: ModelConfig, num_pitch: int) -> dict[str, Any]:
+        return {"stem": config.stem, "num_pitch": num_pitch}
 
     def receptive_field(self) -> ReceptiveField | None:
         """Return the feature frames that logits t depend on, around frame 8 t; None with gates."""
@@ -143,7 +147,7 @@ class Separable(SizedNetwork):
         if recipe.gate:
             return None
         reach = recipe.kernels[-1] // 2  # of the head
-        for stage in reversed(stage_sizes(self.size, self.stem)):
+        for stage in reversed(stage_sizes(self.size, self.stem, self.num_pitch)):
             reach += stage.blocks * recipe.convolutions * (stage.kernel // 2)
             reach = stage.subsampling * reach + stage.first_reach
         return ReceptiveField(reach, reach)
@@ -168,7 +172,7 @@ class Separable(SizedNetwork):
 
     @override
     def get_config(self) -> dict[str, Any]:
-        return {**super().get_config(), "stem": self.stem}
+        return {**super().get_config(), "stem": self.stem, "num_pitch": self.num_pitch}
 
     def _last_parts(self) -> list[NetworkPart]:
         return [
@@ -199,6 +203,7 @@ class Stage(BuildOnCall, keras.layers.Layer):
         outputs: for each block the output after it, None if it has none.
         seed: seed of the dropout masks and the initial weights.
         stem: "1d", or the kind of `Stem` that takes the place of the convolution.
+        num_pitch: number of features at the end that are of the pitch, which a stem looks at by themselves.
     """
 
     def __init__(
@@ -207,10 +212,11 @@ class Stage(BuildOnCall, keras.layers.Layer):
         outputs: Sequence[IntermediateOutput | None],
         seed: int,
         stem: str = "1d",
+        num_pitch: int = 0,
         **kwargs: Any,
     ) -> None:
         super().__init__(**kwargs)
-        self._stem = None if stem == "1d" else Stem(stem, size.channels, seed, name="stem")
+        self._stem = None if stem == "1d" else Stem(stem, size.channels, seed, num_pitch, name="stem")
         if self._stem is None:
             # padding="same" would depend on the padded length; this padding depends on the clip only
             self._down = keras.layers.Conv1D(

@@ -62,7 +62,7 @@ class SizedNetwork(Network):
 
     @classmethod
     @override
-    def of(cls, config: ModelConfig, vocabulary: Vocabulary, seed: int) -> Self:
+    def of(cls, config: ModelConfig, vocabulary: Vocabulary, seed: int, num_pitch: int = 0) -> Self:
         if config.size not in cls.SIZES:
             raise UserError(
                 f"model.size: networks of model.family={config.family} come in the sizes "
@@ -79,7 +79,7 @@ class SizedNetwork(Network):
             blocks,
             config.self_conditioned,
             len(vocabulary.phones()) if config.intermediate_units == "phones" else 0,
-            **cls.own_settings(config),
+            **cls.own_settings(config, num_pitch),
         )
 
     @classmethod
@@ -88,7 +88,7 @@ class SizedNetwork(Network):
         raise NotImplementedError
 
     @classmethod
-    def own_settings(cls, config: ModelConfig) -> dict[str, Any]:
+    def own_settings(cls, config: ModelConfig, num_pitch: int) -> dict[str, Any]:
         """Return the arguments of the constructor that only this family has."""
         return {}
 

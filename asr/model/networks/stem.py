@@ -7,12 +7,13 @@ doi:10.1109/TASLP.2014.2339736).
 
 from __future__ import annotations
 
-import itertools
 import math
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import keras
 from keras import ops
+from typing_extensions import override
 
 from asr.base.types import Tensor
 from asr.model.networks.layers import (
@@ -25,6 +26,7 @@ from asr.model.networks.layers import (
 )
 
 KERNELS = (5, 3, 3)  # frames and bands
+PITCH_KERNELS = (5, 5, 3)
 BAND_STRIDE = 2
 
 
@@ -39,11 +41,11 @@ class StemKind(NamedTuple):
         """Return the frames of features from one output frame to the next."""
         return math.prod(self.strides)
 
-    @property
-    def reach(self) -> int:
+    def reach(self, num_pitch: int = 0) -> int:
         """Return how many frames of features to each side an output frame depends on."""
-        reach = 0
-        for kernel, stride in reversed([*zip(KERNELS, self.strides, strict=False)]):
+        # filters of the pitch cover as many frames as the others, or more
+        kernels, reach = PITCH_KERNELS if num_pitch else KERNELS, 0
+        for kernel, stride in reversed([*zip(kernels, self.strides, strict=False)]):
             reach = stride * reach + kernel // 2
         return reach
 
@@ -56,51 +58,100 @@ STEMS = {
 """The kinds of stems, by `model.stem`."""
 
 
-class Stem(BuildOnCall, keras.layers.Layer):
+class Picture(BuildOnCall, keras.layers.Layer):
+    """Convolutions over frames and bands, and a mixture of what they find in a frame.
+
+    Args:
+        filters: of each convolution.
+        kernels: frames and bands that a filter covers, of each convolution.
+        strides: over frames, of each convolution.
+        channels: of each frame of the output.
+        mixture: initializer of the weights of the mixture.
+        seed: seed of the initial weights of the convolutions, the first of as many.
+    """
+
+    def __init__(
+        self,
+        filters: Sequence[int],
+        kernels: Sequence[int],
+        strides: Sequence[int],
+        channels: int,
+        mixture: Any,
+        seed: int,
+        **kwargs: Any,
+    ) -> None:
+        super().__init__(**kwargs)
+        self._convolutions = [
+            keras.layers.Conv2D(
+                width,
+                kernel,
+                strides=(stride, BAND_STRIDE),
+                padding="valid",
+                use_bias=False,
+                kernel_initializer=keras.initializers.HeNormal(seed + index),
+                name=f"conv{index}",
+            )
+            for index, (width, kernel, stride) in enumerate(zip(filters, kernels, strides, strict=True))
+        ]
+        self._norms = [MaskedBatchNorm(name=f"norm{index}") for index in range(len(filters))]
+        self._pointwise = keras.layers.Dense(
+            channels, use_bias=False, kernel_initializer=mixture, name="pointwise"
+        )
+        self.strides = tuple(strides)
+
+    def call(self, features: Tensor, num_frames: Tensor, training: bool = False) -> tuple[Tensor, Tensor]:
+        """Map features (B, T, F), 0 on padding, and their number of frames (B,).
+
+        Returns:
+            (B, T', channels), whose padding frames may hold anything, and (B,), both as often halved as
+            there are strides of 2.
+        """
+        hidden = features[..., None]
+        layers = zip(self._convolutions, self._norms, self.strides, strict=True)
+        for convolution, norm, stride in layers:
+            hidden = same_padding_conv(convolution, hidden)
+            num_frames = half_rounded_up(num_frames) if stride == 2 else num_frames
+            mask = frame_mask(hidden, num_frames)[..., None]
+            hidden = ops.relu(norm(hidden * mask, mask, training=training))
+        return self._pointwise(flatten_bands(hidden)), num_frames
+
+
+class Stem(Picture):
     """Convolutions from features to a half or a quarter of their frames.
+
+    Features of the pitch are a picture of their own. What is found there counts nothing before training, so
+    that weights that know no pitch can begin with it.
 
     Args:
         kind: a name in STEMS.
         channels: of each frame of the output.
         seed: seed of the initial weights.
+        num_pitch: number of features at the end that are of the pitch.
     """
 
-    def __init__(self, kind: str, channels: int, seed: int, **kwargs: Any) -> None:
-        super().__init__(**kwargs)
-        self.kind = STEMS[kind]
-        seeds, he = itertools.count(seed), keras.initializers.HeNormal
-        self._convolutions = [
-            keras.layers.Conv2D(
-                filters,
-                kernel,
-                strides=(stride, BAND_STRIDE),
-                padding="valid",
-                use_bias=False,
-                kernel_initializer=he(next(seeds)),
-                name=f"conv{index}",
-            )
-            for index, (filters, kernel, stride) in enumerate(
-                zip(self.kind.filters, KERNELS, self.kind.strides, strict=False)
-            )
-        ]
-        self._norms = [MaskedBatchNorm(name=f"norm{index}") for index in range(len(self.kind.filters))]
-        self._pointwise = keras.layers.Dense(
-            channels, use_bias=False, kernel_initializer=he(next(seeds)), name="pointwise"
-        )
+    def __init__(self, kind: str, channels: int, seed: int, num_pitch: int = 0, **kwargs: Any) -> None:
+        filters, strides = STEMS[kind]
+        num = len(filters)
+        mixture = keras.initializers.HeNormal(seed + num)
+        super().__init__(filters, KERNELS[:num], strides, channels, mixture, seed, **kwargs)
+        self.num_pitch = num_pitch
+        self._pitch: Picture | None = None
+        if num_pitch:
+            fewer = [width // 2 for width in filters]
+            kernels, first = PITCH_KERNELS[:num], seed + num + 1
+            self._pitch = Picture(fewer, kernels, strides, channels, "zeros", first, name="pitch")
         self._norm = MaskedBatchNorm(name="norm")
 
+    @override
     def call(self, features: Tensor, num_frames: Tensor, training: bool = False) -> tuple[Tensor, Tensor]:
         """Map features (B, T, F), 0 on padding, and their number of frames (B,).
 
         Returns:
             (B, T', channels), 0 on padding, and (B,), both as often halved as there are strides of 2.
         """
-        hidden = features[..., None]
-        layers = zip(self._convolutions, self._norms, self.kind.strides, strict=True)
-        for convolution, norm, stride in layers:
-            hidden = same_padding_conv(convolution, hidden)
-            num_frames = half_rounded_up(num_frames) if stride == 2 else num_frames
-            mask = frame_mask(hidden, num_frames)
-            hidden = ops.relu(norm(hidden * mask[..., None], mask[..., None], training=training))
-        mixed = self._pointwise(flatten_bands(hidden))
-        return ops.relu(self._norm(mixed * mask, mask, training=training)), num_frames
+        num_bands = features.shape[-1] - self.num_pitch
+        mixed, num_outputs = super().call(features[..., :num_bands], num_frames, training=training)
+        if self._pitch is not None:
+            mixed = mixed + self._pitch(features[..., num_bands:], num_frames, training=training)[0]
+        mask = frame_mask(mixed, num_outputs)
+        return ops.relu(self._norm(mixed * mask, mask, training=training)), num_outputs

@@ -22,6 +22,14 @@ from asr.model.features.layer import (
 )
 from asr.model.features.log_mel import LogMel
 from asr.model.features.mfcc import EPSILON, Mfcc
+from asr.model.features.pitch import (
+    LEAST_POWER,
+    NUM_BINS,
+    PITCH_WINDOW,
+    QUIET,
+    pitch_cosines,
+    pitch_filters,
+)
 from asr.model.features.spectrogram import Spectrogram
 from asr.model.onnx.graph import FLOAT32, FLOAT64, TO_THE_END, Graph, Value
 from asr.model.onnx.networks.layers import padding_mask
@@ -52,20 +60,56 @@ def add_features(graph: Graph, layer: FeatureLayer, audio: Value, num_samples: V
         with graph.scope("num_frames"):
             num_frames = graph.op("Max", layer.num_frames(num_samples), 0)
         features = KINDS[type(layer)](graph, layer, audio, num_samples, num_frames)
-        return add_normalization(graph, layer, features, num_frames), num_frames
+        normalized, weights = add_normalization(graph, layer, features, num_frames)
+        if layer.pitch:
+            pitch = _add_pitch(graph, layer, audio, num_samples, graph.size(features, 1))
+            normalized = graph.op("Concat", normalized, pitch * weights, axis=2)
+        return normalized, num_frames
 
 
-def add_normalization(graph: Graph, layer: FeatureLayer, features: Value, num_frames: Value) -> Value:
-    """Set padding of computed features (B, T, F) to 0, and normalise the rest if the layer does."""
+def add_normalization(
+    graph: Graph, layer: FeatureLayer, features: Value, num_frames: Value
+) -> tuple[Value, Value]:
+    """Set padding of computed features (B, T, F) to 0, and normalise the rest if the layer does.
+
+    Returns:
+        the features, and the weight of each frame, (B, T, 1), 0 on padding.
+    """
     mask = padding_mask(graph, num_frames, features, axis=1, rank=3)
     if not layer.normalize:
-        return features * mask
+        return features * mask, mask
     with graph.scope("normalize"):
         if not layer.over_speech:
-            return _normalized(graph, features, mask) * mask
+            return _normalized(graph, features, mask) * mask, mask
         weights = _speech_weights(graph, layer, features, mask)
         lowest, silence = (graph.constant("floor", floor) for floor in layer.floors())
-        return (graph.op("Max", _normalized(graph, features, weights), lowest) - silence) * mask
+        return (graph.op("Max", _normalized(graph, features, weights), lowest) - silence) * mask, weights
+
+
+def _add_pitch(
+    graph: Graph, layer: FeatureLayer, audio: Value, num_samples: Value, num_frames: Value
+) -> Value:
+    """Map audio (B, S) to features of the pitch (B, num_frames, 48), as `FeatureLayer` does."""
+    with graph.scope("pitch"):
+        half = PITCH_WINDOW // 2
+        audio *= padding_mask(graph, num_samples, audio, axis=1, rank=2)  # windows reach beyond the clip
+        padded = graph.op("Pad", audio, [0, half - layer.FIRST_MIDDLE, 0, half + HOP])
+        filters = pitch_filters().T[:, None, None] * INT16_SCALE  # (2 * bins, 1, 1, 800)
+        parts = graph.op(
+            "Conv",
+            graph.op("Unsqueeze", padded, [1, 2]),
+            graph.constant("filters", filters.astype(np.float32)),
+            kernel_shape=[1, PITCH_WINDOW],
+            strides=[1, HOP],
+        )
+        parts = graph.op("Transpose", graph.op("Squeeze", parts, [2]), perm=[0, 2, 1])
+        parts = graph.op("Slice", parts, [0], num_frames, [1])  # (B, T, 2 * bins)
+        squares = parts * parts
+        power = graph.slice(squares, 2, 0, NUM_BINS) + graph.slice(squares, 2, NUM_BINS, None)
+        amplitudes = graph.op("Sqrt", power + LEAST_POWER)
+        total = graph.op("ReduceSum", amplitudes, [2])
+        summed = graph.op("MatMul", amplitudes, graph.constant("cosines", pitch_cosines()))
+        return summed / (total + QUIET)
 
 
 def _normalized(graph: Graph, features: Value, weights: Value) -> Value:

@@ -58,7 +58,9 @@ def test_silence_has_finite_features(kind):
 
 
 @pytest.mark.parametrize(
-    "settings", [{"normalize": False}, {}, {"normalize_over": "clip"}], ids=["as they are", "speech", "clip"]
+    "settings",
+    [{"normalize": False}, {}, {"normalize_over": "clip"}, {"pitch": True}],
+    ids=["as they are", "speech", "clip", "pitch"],
 )
 @pytest.mark.parametrize("kind", FEATURE_KINDS)
 def test_features_are_the_same_alone_and_in_a_padded_batch(kind, settings, waveforms):
@@ -73,9 +75,10 @@ def test_features_are_the_same_alone_and_in_a_padded_batch(kind, settings, wavef
     assert not features.numpy()[1, len(expected) :].any()
 
 
+@pytest.mark.parametrize("pitch", [False, True])
 @pytest.mark.parametrize("kind", FEATURE_KINDS)
-def test_a_frame_depends_on_no_sample_outside_its_receptive_field(kind, waveforms):
-    layer = make_features(FeatureConfig(kind=kind, normalize=False))
+def test_a_frame_depends_on_no_sample_outside_its_receptive_field(kind, pitch, waveforms):
+    layer = make_features(FeatureConfig(kind=kind, normalize=False, pitch=pitch))
     field, frame = layer.receptive_field(), 40
     if field is None:
         pytest.skip("a frame of this kind depends on the whole clip")
@@ -102,7 +105,7 @@ def room_tone(num_samples, level_dbfs):
 def test_silence_around_speech_does_not_change_the_features_of_speech(kind, level_dbfs, waveforms):
     if (kind, level_dbfs) == ("mfcc", -50):
         pytest.skip("to the energy of emphasised samples, white noise of -50 dBFS is as loud as this speech")
-    layer = make_features(FeatureConfig(kind=kind))
+    layer = make_features(FeatureConfig(kind=kind, pitch=kind == "log_mel"))
     silence = room_tone(10 * 16000, level_dbfs)
     around = alone(layer, np.concatenate([silence, waveforms[0], silence]))
     inside = around[len(silence) // 160 :][: len(alone(layer, waveforms[0]))]
@@ -129,8 +132,51 @@ def test_click_before_quiet_speech_does_not_count_as_the_level_of_the_clip(wavef
     assert np.median(change) < 0.1  # 1.9 if the loudest frame were the level of the clip
 
 
+def voice(f0_hz, amplitude, lowest=1, duration_s=0.5):
+    """Return a sound with harmonics up to 3 kHz, from the lowest on."""
+    time_s = np.arange(int(duration_s * 16000)) / 16000
+    numbers = range(lowest, int(3000 / f0_hz))
+    phases = np.random.default_rng(0).uniform(0, 2 * np.pi, len(numbers))
+    waves = [np.sin(2 * np.pi * n * f0_hz * time_s + p) for n, p in zip(numbers, phases, strict=True)]
+    return np.round(amplitude * sum(waves)).astype(np.int16)
+
+
+@pytest.mark.parametrize("amplitude", [100, 1500])
+@pytest.mark.parametrize("lowest", [1, 3])  # a telephone cuts the first two harmonics off
+@pytest.mark.parametrize("f0_hz", [75, 120, 210, 330])
+def test_features_of_the_pitch_are_highest_at_the_period_of_the_voice(f0_hz, lowest, amplitude):
+    if lowest * f0_hz > 900:
+        pytest.skip("nothing is left of this voice where the pitch is found")
+    features = alone(LogMel(pitch=True), voice(f0_hz, amplitude, lowest))[:, LogMel.NUM_MELS :]
+    highest_hz = 500 * (55 / 500) ** (features[10:-10].argmax(axis=1) / 47)
+    # or at twice the period, which has it, too
+    octaves = np.log2(f0_hz / highest_hz)
+    assert np.abs(octaves - np.round(octaves)).max() < 0.04
+    assert set(np.round(octaves)) <= {0, 1}
+    assert features[10:-10].max(axis=1).min() > 0.25
+
+
+def test_a_voice_that_is_higher_by_a_factor_moves_the_features_of_the_pitch():
+    factor = (500 / 55) ** (1 / 47)  # of neighbouring delays
+    for steps in (3, 7, 12):
+        low, high = (
+            alone(LogMel(pitch=True), voice(f0_hz, 500))[20, -48:] for f0_hz in (140, 140 * factor**steps)
+        )
+        assert low.argmax() - high.argmax() == steps
+
+
+def test_an_offset_of_the_samples_changes_no_feature_of_the_pitch():
+    sound = voice(140, 300)
+    plain, shifted = (alone(LogMel(pitch=True), sound + np.int16(offset)) for offset in (0, 2000))
+    np.testing.assert_allclose(shifted[5:-5, -48:], plain[5:-5, -48:], atol=1e-3)
+
+
+def test_digital_silence_has_no_pitch():
+    assert np.abs(alone(LogMel(pitch=True), np.zeros(4000, np.int16))[:, -48:]).max() < 0.01
+
+
 @pytest.mark.parametrize("num_samples", [400, 559, 560, 16000])
-@pytest.mark.parametrize("layer", [LogMel(), Mfcc(), Fbank()], ids=["log_mel", "mfcc", "fbank"])
+@pytest.mark.parametrize("layer", [LogMel(), Mfcc(), Fbank(pitch=True)], ids=["log_mel", "mfcc", "fbank"])
 def test_num_frames_agrees_with_the_features(layer, num_samples):
     assert len(alone(layer, np.ones(num_samples, np.int16))) == layer.num_frames(num_samples)
 
@@ -171,6 +217,22 @@ def test_time_masks_stay_within_their_share_of_the_clip():
     widths = list(band_widths(zeros))
     assert max(widths) == 12
     assert not zeros[:, 60:].any()
+
+
+def test_features_of_the_pitch_keep_their_axis_and_lose_frames():
+    config = AugmentConfig(frequency_warp=0.1, frequency_masks=2, frequency_mask_bands=20, time_masks=1)
+    layer = SpecAugment(config, seed=3, num_pitch=24)
+    features = np.random.default_rng(0).normal(size=(8, 100, 64)).astype(np.float32)
+    changed = np.asarray(layer(features, np.full(8, 100, np.int32), training=True))
+    hidden = (changed == 0).all(axis=2)  # (B, T)
+    assert hidden.any()
+    expected = np.where(hidden[..., None], 0, features)
+    np.testing.assert_array_equal(changed[..., 40:], expected[..., 40:])
+    assert (changed[..., :40] != expected[..., :40]).mean() > 0.5
+    same = SpecAugment.from_config(layer.get_config())
+    np.testing.assert_array_equal(
+        same(features, np.full(8, 100, np.int32), training=True)[..., 40:] == 0, changed[..., 40:] == 0
+    )
 
 
 def test_every_clip_gets_its_own_spec_augment_masks():

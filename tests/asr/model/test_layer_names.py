@@ -34,7 +34,7 @@ class Named(Network):
         self.results = [keras.layers.Dense(5, **output) for output in outputs]
 
     @classmethod
-    def of(cls, config, vocabulary, seed):
+    def of(cls, config, vocabulary, seed, num_pitch):
         return cls()
 
     def num_output_frames(self, num_frames):

@@ -22,6 +22,7 @@ CONFIGS = {name: ModelConfig(family=name) for name in NETWORKS} | {
     "two-dimensional stem": ModelConfig(stem="2d"),
     "deep stem": ModelConfig(stem="2d_deep"),
     "fast stem": ModelConfig(stem="2d_fast"),
+    "fast stem with pitch": ModelConfig(stem="2d_fast"),
     "self-conditioned": ModelConfig(intermediate_ctc="0.4, 1", self_conditioned=True),
     "self-conditioned conformer": ModelConfig(
         family="conformer", intermediate_ctc="0.4, 1", self_conditioned=True
@@ -45,7 +46,8 @@ def randomize(network, seed=1):
 
 @pytest.fixture(scope="module", params=CONFIGS)
 def network(request):
-    built = make_network(CONFIGS[request.param], VOCABULARY)
+    num_pitch = 9 if request.param.endswith("pitch") else 0  # of 24 features
+    built = make_network(CONFIGS[request.param], VOCABULARY, num_pitch=num_pitch)
     built(features(1, 20), np.array([20], np.int32))
     randomize(built)
     return built

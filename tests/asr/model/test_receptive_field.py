@@ -22,6 +22,8 @@ def bounded_models():
         ("stem 2d", "xs", "log_mel"),
         ("stem 2d_deep", "xs", "log_mel"),
         ("stem 2d_fast", "s", "log_mel"),
+        ("pitch 2d_fast", "xs", "log_mel"),
+        ("pitch 1d", "xs", "fbank"),
         ("dcnn24", "xs", "log_mel"),
         ("dcnn251", "xs", "spectrogram"),
         ("dcnn251bn", "xs", "mfcc"),
@@ -32,11 +34,13 @@ def model_of(family="separable", size="xs", kind="log_mel", normalize=False):
     network = ModelConfig(family=family, size=size)
     if family == "self-conditioned":
         network = ModelConfig(size=size, intermediate_ctc="0.3, 0.7", self_conditioned=True)
-    if family.startswith("stem "):
-        network = ModelConfig(size=size, stem=family.removeprefix("stem "))
-    config = Config(features=FeatureConfig(kind=kind, normalize=normalize), model=network)
-    model = make_acoustic_model(config, Vocabulary("abcd"))
+    if family.startswith(("stem ", "pitch ")):
+        network = ModelConfig(size=size, stem=family.split()[1])
+    features = FeatureConfig(kind=kind, normalize=normalize, pitch=family.startswith("pitch "))
+    model = make_acoustic_model(Config(features=features, model=network), Vocabulary("abcd"))
     for weight in model.network.trainable_weights:
+        if "/pitch/pointwise/" in weight.path:
+            weight.assign(tf.random.stateless_normal(weight.shape, (0, 1)))  # 0 before training
         if weight.name in ("beta", "bias"):
             weight.assign(weight + 3.0)  # so that most units are active
     return model

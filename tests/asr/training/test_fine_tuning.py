@@ -11,7 +11,7 @@ from asr.base.vocabulary import Vocabulary
 from asr.model.acoustic_model import make_acoustic_model
 from asr.runs.run import Run
 from asr.training.data import make_vocabulary
-from asr.training.fine_tuning import load_matching, with_tuning_rate
+from asr.training.fine_tuning import differing_features, load_matching, with_tuning_rate
 from data_pipeline.manifests.manifest import write_manifest
 
 OURS = Vocabulary(["bu4", "ma1", "ma3", "hao3", "tang2"])  # the size of theirs, other ids
@@ -21,9 +21,9 @@ AUDIO = np.random.default_rng(0).integers(-3000, 3000, (2, 8000)).astype(np.int1
 NUM_SAMPLES = np.array([8000, 6000], np.int32)
 
 
-def make(vocabulary, seed=1, num_mels=64, **model):
+def make(vocabulary, seed=1, num_mels=64, pitch=False, **model):
     config = Config(
-        features=FeatureConfig(num_mels=num_mels),
+        features=FeatureConfig(num_mels=num_mels, pitch=pitch),
         model=ModelConfig(**model),
         train=TrainConfig(seed=seed),
     )
@@ -246,6 +246,31 @@ def test_deeper_network_begins_with_the_logits_of_the_other_and_learns_with_all_
             variable.assign_sub(1e-3 * tf.sign(gradient))
     still = [v.path for v, g in zip(deep.trainable_variables, gradients, strict=True) if not np.any(g)]
     assert not still
+
+
+def test_weights_that_know_no_pitch_begin_with_the_same_logits_and_learn_it():
+    without = trained(THEIRS, stem="2d_fast")
+    model = make(THEIRS, stem="2d_fast", pitch=True)
+    loaded = load_matching(model, THEIRS, source_of(without), THEIRS)
+    assert not loaded.unused
+    assert all("/stem/pitch/" in weight.path for weight in loaded.initialized)
+    expected = logits(without, THEIRS, THEIRS.tokens)
+    np.testing.assert_allclose(logits(model, THEIRS, THEIRS.tokens), expected, rtol=0, atol=1e-5)
+    learning = [v for v in model.trainable_variables if "/stem/pitch/" in v.path]
+    for _ in range(2):  # the mixture of 0 first, then the filters
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(tf.square(model(AUDIO, NUM_SAMPLES, training=True).values))
+        gradients = tape.gradient(loss, learning)
+        for variable, gradient in zip(learning, gradients, strict=True):
+            variable.assign_sub(1e-3 * tf.sign(gradient))
+    assert all(np.any(gradient) for gradient in gradients)
+    features = FeatureConfig()
+    with_pitch = dataclasses.replace(features, pitch=True)
+    assert not differing_features(Config(features=with_pitch, model=ModelConfig(stem="2d_fast")), features)
+    assert len(differing_features(Config(features=with_pitch), features)) == 1
+    assert (
+        len(differing_features(Config(features=features, model=ModelConfig(stem="2d_fast")), with_pitch)) == 1
+    )
 
 
 def test_blocks_of_a_stage_that_the_other_lacks_keep_their_initial_values():

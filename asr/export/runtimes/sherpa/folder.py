@@ -36,7 +36,7 @@ def write_folder(trained: TrainedModel, folder: Path, settings: Settings) -> Wri
     """
     model, vocabulary = trained.recognizer.model, trained.recognizer.vocabulary
     metadata = trained.metadata
-    fbank = isinstance(model.features, Fbank)
+    fbank = isinstance(model.features, Fbank) and not model.features.pitch  # the runtime computes no pitch
     about: dict[str, Any] = {"feature_dim": model.features.num_features, "stream": None}
     if fbank:
         about["model"] = "zipformer_ctc"

@@ -70,7 +70,7 @@ def zipformer_model(model: AcousticModel, num_outputs: int, metadata: Mapping[st
     num_frames = graph.input("num_frames", np.int64, ("batch",))
     with graph.scope(model.features.name):
         padded = graph.op("Pad", features, [0, 0, 0, 0, 1, 0])  # a clip of 5 ms or less has no frame
-        features = add_normalization(graph, model.features, padded, num_frames)
+        features, _ = add_normalization(graph, model.features, padded, num_frames)
     logits, num_logits = add_network(graph, model, features, num_frames)
     times = _repeats(model, ZIPFORMER_FRAME_S)
     graph.output(

@@ -81,7 +81,7 @@ class Conformer(SizedNetwork):
 
     @classmethod
     @override
-    def own_settings(cls, config: ModelConfig) -> dict[str, Any]:
+    def own_settings(cls, config: ModelConfig, num_pitch: int) -> dict[str, Any]:
         return {"chunk_s": config.chunk_s}
 
     @override

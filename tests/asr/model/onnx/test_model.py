@@ -73,6 +73,11 @@ def test_logits_behind_a_two_dimensional_stem_are_those_of_the_model(stem):
     assert_same_logits(model_of(f'model.stem="{stem}"'))
 
 
+@pytest.mark.parametrize("network", ['model.stem="2d_fast"', 'model.stem="1d"'])
+def test_logits_with_features_of_the_pitch_are_those_of_the_model(network):
+    assert_same_logits(model_of(network, "features.pitch=true"))
+
+
 @pytest.mark.parametrize("family", ["separable", "conformer"])
 @pytest.mark.parametrize(
     "settings",

@@ -100,6 +100,12 @@ def test_logits_with_every_kind_of_features_are_those_of_the_model(kind):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("stem", ["2d_fast", "1d"])
+def test_logits_with_features_of_the_pitch_are_those_of_the_model(stem):
+    assert_same_logits(model_of(f'model.stem="{stem}"', "features.pitch=true"))
+
+
+@pytest.mark.slow
 def test_gates_and_unshared_outputs_are_those_of_the_model():
     assert_same_logits(model_of('model.size="m"', "model.factored_output=false"))
 

@@ -12,9 +12,10 @@ import numpy as np
 import onnx
 import pytest
 from helpers.clips import clip_segments
-from helpers.random_run import trained_recognizer
+from helpers.random_run import random_run, trained_recognizer
 
 from asr.audio.recording import read_audio, write_wav
+from asr.base.config import load_config
 from asr.base.errors import UserError
 from asr.base.vocabulary import WORD_BOUNDARY, Vocabulary
 from asr.export import ParityError, export
@@ -67,6 +68,16 @@ def test_model_over_fbank_recognizes_the_same_in_sherpa_and_as_a_stream(of_featu
     assert parity.streamed[1] == 4
     assert about(of_features)["sherpa"]["model"] == "zipformer_ctc"
     assert about(of_features)["parity"]["clips_with_same_tokens_streamed"] == parity.streamed[1]
+
+
+@pytest.mark.slow
+def test_model_with_features_of_the_pitch_takes_the_sound_itself(separable_config, clips, tmp_path):
+    settings = ['features.kind="fbank"', "features.pitch=true", 'model.stem="2d_fast"']
+    config = load_config(separable_config, overrides=settings)
+    run = random_run(config, Vocabulary.of_utterances(clips), tmp_path / "run")
+    exported = export(run, tmp_path / "out", "sherpa")
+    assert about(exported)["sherpa"]["model"] == "omnilingual"
+    assert exported.parity.num_same_tokens == exported.parity.num_clips == 4
 
 
 def test_tokens_times_and_text_in_sherpa_are_those_of_the_recognizer(of_features, fbank_run, clips):
