@@ -147,7 +147,8 @@ class FeatureConfig:
     # all of them, as in runs from before this key existed.
     normalize_over: Literal["speech", "clip"] = "speech"
     # Add 48 features of the pitch of the voice, for languages with tones: those of the spectrum say little
-    # about the tones of low voices. A two-dimensional stem (model.stem) has filters of its own for them.
+    # about the tones of low voices. A two-dimensional stem (model.stem) has convolutions of its own for them;
+    # for other networks, they are further bands.
     pitch: bool = False
 
 

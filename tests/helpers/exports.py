@@ -35,6 +35,8 @@ def with_odd_statistics(model):
             weight.assign(rng.uniform(0.5, 2.0, weight.shape))
         elif weight.path.rpartition("/")[2] in ("beta", "moving_mean", "bias"):
             weight.assign(rng.normal(size=weight.shape) * 0.3)
+        elif "/pitch/pointwise/" in weight.path:  # 0 before training
+            weight.assign(rng.normal(size=weight.shape) * 0.1)
     return model
 
 

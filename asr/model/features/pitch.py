@@ -2,9 +2,9 @@
 
 Windows of 25 ms do not resolve the harmonics of a low voice, and so say little about its tone. Here, each
 frame is the autocorrelation of 50 ms at delays of 2 to 18 ms, one of which is the period of the voice.
-Neighbouring delays differ by the same factor: a tone draws the same line for every voice, higher or lower. It
-is taken from magnitudes instead of powers, which makes the period clearer than the formants (Tolonen &
-Karjalainen, 2000, doi:10.1109/89.876309).
+Neighbouring delays differ by the same factor: a tone draws the same line for every voice, higher or lower.
+The autocorrelation is that of magnitudes instead of powers, in which the period is clearer than the formants
+(Tolonen & Karjalainen, 2000, doi:10.1109/89.876309).
 """
 
 from __future__ import annotations
@@ -24,11 +24,10 @@ PITCH_WINDOW = 800
 NUM_DELAYS = 48
 """Features of the pitch, from the highest voice to the lowest."""
 HIGHEST_HZ, LOWEST_HZ = 500.0, 55.0
-BINS_HZ = 20.0 * np.arange(3, 65)  # from where an offset of the samples and most of the hum have no part
+BINS_HZ = 20.0 * np.arange(3, 65)  # an offset of the samples has no part in them
 NUM_BINS = len(BINS_HZ)
-LEAST_POWER = 1e-6  # keeps slopes of square roots finite
 QUIET = 10.0  # sum of amplitudes, on the int16 scale, at which the features of quieter sound begin to vanish
-SCALE = 2.0  # about the variance of normalised features
+SCALE = 2.0  # features lie between -2 and 2
 
 
 def pitch_filters() -> Float32:
@@ -58,6 +57,6 @@ def pitch_features(audio: Tensor, hop: int) -> Tensor:
     """
     parts = tf.nn.conv1d(ops.expand_dims(audio, -1), pitch_filters()[:, None], hop, "VALID")
     power = ops.square(parts[..., :NUM_BINS]) + ops.square(parts[..., NUM_BINS:])
-    amplitudes = ops.sqrt(power + LEAST_POWER)
+    amplitudes = ops.sqrt(power)
     total = ops.sum(amplitudes, axis=-1, keepdims=True)
     return ops.matmul(amplitudes, pitch_cosines()) / (total + QUIET)

@@ -84,7 +84,9 @@ class StageSize(NamedTuple):
     @property
     def first_reach(self) -> int:
         """Return how many frames to each side what comes before the blocks depends on."""
-        return DOWN_KERNEL // 2 if self.stem == "1d" else STEMS[self.stem].reach(self.num_pitch)
+        return (
+            DOWN_KERNEL // 2 if self.stem == "1d" else STEMS[self.stem].reach(with_pitch=self.num_pitch > 0)
+        )
 
 
 def stage_sizes(size: str, stem: str, num_pitch: int = 0) -> list[StageSize]:
@@ -203,7 +205,8 @@ class Stage(BuildOnCall, keras.layers.Layer):
         outputs: for each block the output after it, None if it has none.
         seed: seed of the dropout masks and the initial weights.
         stem: "1d", or the kind of `Stem` that takes the place of the convolution.
-        num_pitch: number of features at the end that are of the pitch, which a stem looks at by themselves.
+        num_pitch: number of features at the end that are of the pitch; a stem has convolutions of its own
+            for them.
     """
 
     def __init__(

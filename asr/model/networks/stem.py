@@ -41,10 +41,10 @@ class StemKind(NamedTuple):
         """Return the frames of features from one output frame to the next."""
         return math.prod(self.strides)
 
-    def reach(self, num_pitch: int = 0) -> int:
+    def reach(self, *, with_pitch: bool) -> int:
         """Return how many frames of features to each side an output frame depends on."""
         # filters of the pitch cover as many frames as the others, or more
-        kernels, reach = PITCH_KERNELS if num_pitch else KERNELS, 0
+        kernels, reach = PITCH_KERNELS if with_pitch else KERNELS, 0
         for kernel, stride in reversed([*zip(kernels, self.strides, strict=False)]):
             reach = stride * reach + kernel // 2
         return reach
@@ -58,7 +58,7 @@ STEMS = {
 """The kinds of stems, by `model.stem`."""
 
 
-class Picture(BuildOnCall, keras.layers.Layer):
+class BandConvolutions(BuildOnCall, keras.layers.Layer):
     """Convolutions over frames and bands, and a mixture of what they find in a frame.
 
     Args:
@@ -67,7 +67,7 @@ class Picture(BuildOnCall, keras.layers.Layer):
         strides: over frames, of each convolution.
         channels: of each frame of the output.
         mixture: initializer of the weights of the mixture.
-        seed: seed of the initial weights of the convolutions, the first of as many.
+        seed: seed of the initial weights of the first convolution; the others have those that follow.
     """
 
     def __init__(
@@ -116,11 +116,12 @@ class Picture(BuildOnCall, keras.layers.Layer):
         return self._pointwise(flatten_bands(hidden)), num_frames
 
 
-class Stem(Picture):
+class Stem(BandConvolutions):
     """Convolutions from features to a half or a quarter of their frames.
 
-    Features of the pitch are a picture of their own. What is found there counts nothing before training, so
-    that weights that know no pitch can begin with it.
+    The pitch has convolutions of its own. Their mixture is initialized to 0, so that weights that were
+    trained without the pitch begin with the outputs that they had. Those of the spectrum are inherited, so
+    that their layers have the same paths as in runs without the pitch.
 
     Args:
         kind: a name in STEMS.
@@ -135,11 +136,11 @@ class Stem(Picture):
         mixture = keras.initializers.HeNormal(seed + num)
         super().__init__(filters, KERNELS[:num], strides, channels, mixture, seed, **kwargs)
         self.num_pitch = num_pitch
-        self._pitch: Picture | None = None
+        self._pitch: BandConvolutions | None = None
         if num_pitch:
             fewer = [width // 2 for width in filters]
             kernels, first = PITCH_KERNELS[:num], seed + num + 1
-            self._pitch = Picture(fewer, kernels, strides, channels, "zeros", first, name="pitch")
+            self._pitch = BandConvolutions(fewer, kernels, strides, channels, "zeros", first, name="pitch")
         self._norm = MaskedBatchNorm(name="norm")
 
     @override

@@ -23,7 +23,6 @@ from asr.model.features.layer import (
 from asr.model.features.log_mel import LogMel
 from asr.model.features.mfcc import EPSILON, Mfcc
 from asr.model.features.pitch import (
-    LEAST_POWER,
     NUM_BINS,
     PITCH_WINDOW,
     QUIET,
@@ -91,9 +90,10 @@ def _add_pitch(
 ) -> Value:
     """Map audio (B, S) to features of the pitch (B, num_frames, 48), as `FeatureLayer` does."""
     with graph.scope("pitch"):
-        half = PITCH_WINDOW // 2
         audio *= padding_mask(graph, num_samples, audio, axis=1, rank=2)  # windows reach beyond the clip
-        padded = graph.op("Pad", audio, [0, half - layer.FIRST_MIDDLE, 0, half + HOP])
+        before = PITCH_WINDOW // 2 - layer.FIRST_MIDDLE
+        after = (num_frames - 1) * HOP + (PITCH_WINDOW - before) - graph.size(audio, 1)
+        padded = graph.op("Pad", audio, graph.op("Concat", [0, before, 0], after, axis=0))
         filters = pitch_filters().T[:, None, None] * INT16_SCALE  # (2 * bins, 1, 1, 800)
         parts = graph.op(
             "Conv",
@@ -102,11 +102,10 @@ def _add_pitch(
             kernel_shape=[1, PITCH_WINDOW],
             strides=[1, HOP],
         )
-        parts = graph.op("Transpose", graph.op("Squeeze", parts, [2]), perm=[0, 2, 1])
-        parts = graph.op("Slice", parts, [0], num_frames, [1])  # (B, T, 2 * bins)
+        parts = graph.op("Transpose", graph.op("Squeeze", parts, [2]), perm=[0, 2, 1])  # (B, T, 2 * bins)
         squares = parts * parts
         power = graph.slice(squares, 2, 0, NUM_BINS) + graph.slice(squares, 2, NUM_BINS, None)
-        amplitudes = graph.op("Sqrt", power + LEAST_POWER)
+        amplitudes = graph.op("Sqrt", power)
         total = graph.op("ReduceSum", amplitudes, [2])
         summed = graph.op("MatMul", amplitudes, graph.constant("cosines", pitch_cosines()))
         return summed / (total + QUIET)

@@ -172,7 +172,7 @@ def test_an_offset_of_the_samples_changes_no_feature_of_the_pitch():
 
 
 def test_digital_silence_has_no_pitch():
-    assert np.abs(alone(LogMel(pitch=True), np.zeros(4000, np.int16))[:, -48:]).max() < 0.01
+    assert not alone(LogMel(pitch=True), np.zeros(4000, np.int16))[:, -48:].any()
 
 
 @pytest.mark.parametrize("num_samples", [400, 559, 560, 16000])

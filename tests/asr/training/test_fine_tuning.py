@@ -264,8 +264,10 @@ def test_weights_that_know_no_pitch_begin_with_the_same_logits_and_learn_it():
         for variable, gradient in zip(learning, gradients, strict=True):
             variable.assign_sub(1e-3 * tf.sign(gradient))
     assert all(np.any(gradient) for gradient in gradients)
-    features = FeatureConfig()
-    with_pitch = dataclasses.replace(features, pitch=True)
+
+
+def test_a_new_pitch_is_no_difference_to_a_stem_and_one_to_others():
+    features, with_pitch = FeatureConfig(), FeatureConfig(pitch=True)
     assert not differing_features(Config(features=with_pitch, model=ModelConfig(stem="2d_fast")), features)
     assert len(differing_features(Config(features=with_pitch), features)) == 1
     assert (

@@ -15,7 +15,7 @@ from asr.model.networks.conformers.conformer_block import ConformerBlock
 from asr.model.networks.dcnn import Dcnn
 from asr.model.networks.layers import MaskedBatchNorm
 from asr.model.networks.separable import SeparableConvolution, Stage
-from asr.model.networks.stem import Picture, Stem
+from asr.model.networks.stem import BandConvolutions, Stem
 
 
 def folded_copy(model: AcousticModel) -> AcousticModel:
@@ -41,16 +41,16 @@ def _pairs(layer: keras.Layer, inner: dict[str, keras.Layer]) -> list[tuple[str,
     if isinstance(layer, Stage):
         return [("down", "norm")] if "down" in inner else []
     if isinstance(layer, Stem):
-        convolutions = _pairs_of_picture(layer)
+        convolutions = _pairs_of_convolutions(layer)
         return convolutions if layer.num_pitch else [*convolutions, ("pointwise", "norm")]
-    if isinstance(layer, Picture):
-        return _pairs_of_picture(layer)
+    if isinstance(layer, BandConvolutions):
+        return _pairs_of_convolutions(layer)
     if isinstance(layer, Dcnn):
         return [(name.replace("norm", "conv"), name) for name in inner if name.startswith("norm")]
     return []
 
 
-def _pairs_of_picture(layer: Picture) -> list[tuple[str, str]]:
+def _pairs_of_convolutions(layer: BandConvolutions) -> list[tuple[str, str]]:
     return [(f"conv{index}", f"norm{index}") for index in range(len(layer.strides))]
 
 

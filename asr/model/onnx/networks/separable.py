@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from asr.model.networks.layers import MaskedBatchNorm, half_rounded_up
 from asr.model.networks.separable import DOWN_KERNEL, Block, Gate, Separable, SeparableConvolution, Stage
-from asr.model.networks.stem import Picture, Stem
+from asr.model.networks.stem import BandConvolutions, Stem
 from asr.model.onnx.graph import FLOAT32, Graph, Value
 from asr.model.onnx.networks.layers import (
     add_layer,
@@ -60,21 +60,25 @@ def add_stem(graph: Graph, stem: Stem, features: Value, num_frames: Value) -> tu
     """Map features (B, F, 1, T) to (B, C, 1, T'), before the last ReLU, and the number of frames."""
     norm, num_pitch = inner_layers(stem)["norm"], stem.num_pitch
     if not num_pitch:
-        return add_picture(graph, stem, features, num_frames, norm)
+        return add_band_convolutions(graph, stem, features, num_frames, norm)
     bands, pitch = graph.slice(features, 1, 0, -num_pitch), graph.slice(features, 1, -num_pitch, None)
-    mixed, num_outputs = add_picture(graph, stem, bands, num_frames)
+    mixed, num_outputs = add_band_convolutions(graph, stem, bands, num_frames)
     mixed_pitch, _ = add_layer(graph, inner_layers(stem)["pitch"], pitch, num_frames)
     return add_layer(graph, norm, mixed + mixed_pitch), num_outputs
 
 
-@writes(Picture)
-def add_picture(
-    graph: Graph, picture: Picture, features: Value, num_frames: Value, norm: MaskedBatchNorm | None = None
+@writes(BandConvolutions)
+def add_band_convolutions(
+    graph: Graph,
+    layer: BandConvolutions,
+    features: Value,
+    num_frames: Value,
+    norm: MaskedBatchNorm | None = None,
 ) -> tuple[Value, Value]:
     """Map features (B, F, 1, T) to (B, C, 1, T'), and the number of frames; `norm` is folded in."""
-    inner = inner_layers(picture)
+    inner = inner_layers(layer)
     hidden = graph.op("Transpose", features, perm=[0, 2, 3, 1])  # (B, 1, T, F)
-    for index, stride in enumerate(picture.strides):
+    for index, stride in enumerate(layer.strides):
         num_frames = half_rounded_up(num_frames) if stride == 2 else num_frames
         convolution = inner[f"conv{index}"]
         side = convolution.kernel_size[0] // 2

@@ -120,11 +120,18 @@ def test_intermediate_outputs_that_decoding_does_without_are_not_exported():
     assert not any("intermediate" in name for name in names)
 
 
-@pytest.mark.parametrize("overrides", [(), CONFORMER, (*CONFORMER, "model.chunk_s=0.32")])
+def pitch_of(kind):
+    return f'features.kind="{kind}"', "features.pitch=true"
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [(), CONFORMER, (*CONFORMER, "model.chunk_s=0.32"), *(pitch_of(kind) for kind in sorted(FEATURE_KINDS))],
+)
 def test_clips_of_any_length_have_the_frames_that_the_model_gives_them(small_conformer, overrides):
     model = model_of('features.kind="mfcc"', *overrides)
     session = session_of(model)
-    for num_samples in (0, 1, 399, 400, 401, 560, 719, 720, 3000):
+    for num_samples in (0, 1, 80, 120, 239, 399, 400, 401, 560, 719, 720, 3000):
         logits, (num_frames,) = run(session, np.zeros((1, num_samples), np.int16), [num_samples])
         assert num_frames == max(0, model.num_output_frames(num_samples))
         assert logits.shape[1] >= num_frames
