@@ -60,7 +60,7 @@ class Tiny(Network):
 
     @classmethod
     @override
-    def of(cls, config: ModelConfig, vocabulary: Vocabulary, seed: int, num_pitch: int = 0) -> "Tiny":
+    def of(cls, config: ModelConfig, vocabulary: Vocabulary, seed: int, num_pitch: int) -> "Tiny":
         units = vocabulary.phones() if config.intermediate_units == "phones" else vocabulary
         intermediate = len(units) if config.intermediate_ctc else 0
         return cls(len(vocabulary), config.dropout, seed, intermediate, config.self_conditioned)

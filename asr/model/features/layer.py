@@ -75,13 +75,10 @@ class FeatureLayer(keras.layers.Layer):
         """Return the samples that frame t depends on, around sample 160 t; None for the whole clip."""
         if self.normalize:
             return None
-        own = self.own_receptive_field()
+        own, before = self.own_receptive_field(), self.pitch_before
         if not self.pitch:
             return own
-        half = PITCH_WINDOW // 2
-        return ReceptiveField(
-            max(own.before, half - self.FIRST_MIDDLE), max(own.after, half + self.FIRST_MIDDLE - 1)
-        )
+        return ReceptiveField(max(own.before, before), max(own.after, PITCH_WINDOW - before - 1))
 
     def own_receptive_field(self) -> ReceptiveField:
         """Return the receptive field of a frame before normalisation: its window."""
@@ -118,9 +115,8 @@ class FeatureLayer(keras.layers.Layer):
 
     def _pitch(self, audio: Tensor, num_frames: Tensor) -> Tensor:
         """Map audio (B, S) to features of the pitch around the middle of each window, (B, num_frames, 48)."""
-        before = PITCH_WINDOW // 2 - self.FIRST_MIDDLE
-        after = (num_frames - 1) * HOP + PITCH_WINDOW - before - ops.shape(audio)[1]
-        return pitch_features(ops.pad(audio, [[0, 0], [before, after]]), HOP)
+        after = (num_frames - 1) * HOP + PITCH_WINDOW - self.pitch_before - ops.shape(audio)[1]
+        return pitch_features(ops.pad(audio, [[0, 0], [self.pitch_before, after]]), HOP)
 
     def level_features(self) -> tuple[slice, float]:
         """Return which features the level of a frame is the maximum of, and their unit in dB."""
@@ -158,6 +154,11 @@ class FeatureLayer(keras.layers.Layer):
     def num_pitch(self) -> int:
         """Return the number of features of the pitch, which follow those of `compute`."""
         return NUM_DELAYS if self.pitch else 0
+
+    @property
+    def pitch_before(self) -> int:
+        """Return the samples before a clip that the pitch of its first frame depends on."""
+        return PITCH_WINDOW // 2 - self.FIRST_MIDDLE  # both windows have the same middle
 
     @override
     def get_config(self) -> dict[str, Any]:

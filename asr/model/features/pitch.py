@@ -9,6 +9,8 @@ The autocorrelation is that of magnitudes instead of powers, in which the period
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import numpy.typing as npt
 import tensorflow as tf
@@ -30,6 +32,7 @@ QUIET = 10.0  # sum of amplitudes, on the int16 scale, at which the features of 
 SCALE = 2.0  # features lie between -2 and 2
 
 
+@functools.cache
 def pitch_filters() -> Float32:
     """Return cosines and sines under a Hann window, (800, 124), which give amplitudes of audio."""
     time_s = (np.arange(PITCH_WINDOW) - PITCH_WINDOW / 2)[:, None] / SAMPLE_RATE_HZ
@@ -38,6 +41,7 @@ def pitch_filters() -> Float32:
     return (np.concatenate([np.cos(phase), np.sin(phase)], axis=1) * window).astype(np.float32)
 
 
+@functools.cache
 def pitch_cosines() -> Float32:
     """Return the matrix (62, 48) from amplitudes to the autocorrelation at each delay."""
     steps = np.arange(NUM_DELAYS) / (NUM_DELAYS - 1)

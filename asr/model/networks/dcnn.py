@@ -90,7 +90,7 @@ class Dcnn(Network):
 
     @classmethod
     @override
-    def of(cls, config: ModelConfig, vocabulary: Vocabulary, seed: int, num_pitch: int = 0) -> Dcnn:
+    def of(cls, config: ModelConfig, vocabulary: Vocabulary, seed: int, num_pitch: int) -> Dcnn:
         return cls(config.family, num_outputs=len(vocabulary), seed=seed)
 
     def num_output_frames(self, num_frames: Any) -> Any:

@@ -37,7 +37,7 @@ class Network(BuildOnCall, keras.Model):
         super().__init__(**{"name": "network", **kwargs})
 
     @classmethod
-    def of(cls, config: ModelConfig, vocabulary: Vocabulary, seed: int, num_pitch: int = 0) -> Network:
+    def of(cls, config: ModelConfig, vocabulary: Vocabulary, seed: int, num_pitch: int) -> Network:
         """Return the network of a configuration, its weights not yet created.
 
         Args:

@@ -84,9 +84,9 @@ class StageSize(NamedTuple):
     @property
     def first_reach(self) -> int:
         """Return how many frames to each side what comes before the blocks depends on."""
-        return (
-            DOWN_KERNEL // 2 if self.stem == "1d" else STEMS[self.stem].reach(with_pitch=self.num_pitch > 0)
-        )
+        if self.stem == "1d":
+            return DOWN_KERNEL // 2
+        return STEMS[self.stem].reach(with_pitch=self.num_pitch > 0)
 
 
 def stage_sizes(size: str, stem: str, num_pitch: int = 0) -> list[StageSize]:

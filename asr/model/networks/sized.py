@@ -62,7 +62,7 @@ class SizedNetwork(Network):
 
     @classmethod
     @override
-    def of(cls, config: ModelConfig, vocabulary: Vocabulary, seed: int, num_pitch: int = 0) -> Self:
+    def of(cls, config: ModelConfig, vocabulary: Vocabulary, seed: int, num_pitch: int) -> Self:
         if config.size not in cls.SIZES:
             raise UserError(
                 f"model.size: networks of model.family={config.family} come in the sizes "

@@ -91,7 +91,7 @@ def _add_pitch(
     """Map audio (B, S) to features of the pitch (B, num_frames, 48), as `FeatureLayer` does."""
     with graph.scope("pitch"):
         audio *= padding_mask(graph, num_samples, audio, axis=1, rank=2)  # windows reach beyond the clip
-        before = PITCH_WINDOW // 2 - layer.FIRST_MIDDLE
+        before = layer.pitch_before
         after = (num_frames - 1) * HOP + (PITCH_WINDOW - before) - graph.size(audio, 1)
         padded = graph.op("Pad", audio, graph.op("Concat", [0, before, 0], after, axis=0))
         filters = pitch_filters().T[:, None, None] * INT16_SCALE  # (2 * bins, 1, 1, 800)

@@ -40,18 +40,14 @@ def _pairs(layer: keras.Layer, inner: dict[str, keras.Layer]) -> list[tuple[str,
         return [("pointwise", "norm")]
     if isinstance(layer, Stage):
         return [("down", "norm")] if "down" in inner else []
-    if isinstance(layer, Stem):
-        convolutions = _pairs_of_convolutions(layer)
-        return convolutions if layer.num_pitch else [*convolutions, ("pointwise", "norm")]
     if isinstance(layer, BandConvolutions):
-        return _pairs_of_convolutions(layer)
+        convolutions = [(f"conv{index}", f"norm{index}") for index in range(len(layer.strides))]
+        # with the pitch, the last normalisation follows a sum
+        is_last = isinstance(layer, Stem) and not layer.num_pitch
+        return [*convolutions, ("pointwise", "norm")] if is_last else convolutions
     if isinstance(layer, Dcnn):
         return [(name.replace("norm", "conv"), name) for name in inner if name.startswith("norm")]
     return []
-
-
-def _pairs_of_convolutions(layer: BandConvolutions) -> list[tuple[str, str]]:
-    return [(f"conv{index}", f"norm{index}") for index in range(len(layer.strides))]
 
 
 def _fold(norm: MaskedBatchNorm, before: keras.Layer) -> None:
