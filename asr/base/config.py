@@ -33,6 +33,7 @@ Settings = TypeVar("Settings", bound=Any)
 ASR = Path(__file__).resolve().parents[1]
 BUILT_IN = next(folder for folder in (ASR / "configs", ASR.parent / "configs") if folder.is_dir())
 """The folder of the built-in configurations: within `asr` where it is installed, beside it in a checkout."""
+KINDS = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}  # of values, in errors
 OWN_RATE, OWN_RATES = 3e-3, {"conformer": 1e-3}  # learning rates of the networks
 
 
@@ -583,7 +584,7 @@ def _checked(where: str, value: Any, expected: Any) -> Any:
         value = float(value)
     if type(value) is not expected:
         remedy = "; put it in quotes" if expected is str else ""
-        raise UserError(f"{where}: expected {expected.__name__}, received {value!r}{remedy}")
+        raise UserError(f"{where}: expected {KINDS[expected]}, received {value!r}{remedy}")
     if isinstance(bounds, Checked):
         _check_text(where, value, bounds)
     elif bounds and not bounds.low <= value <= bounds.high:

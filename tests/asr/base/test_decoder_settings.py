@@ -25,7 +25,7 @@ def test_settings_saved_when_the_algorithm_could_be_chosen_are_read(tmp_path):
     [
         ("beems = 3", "beems: no such key (did you mean beam?)"),
         ("beam = 0", "beam: expected 1 to 4096, received 0"),
-        ('lm_weight = "much"', "lm_weight: expected float, received 'much'"),
+        ('lm_weight = "much"', "lm_weight: expected a number, received 'much'"),
         ("beam =", "not valid TOML"),
     ],
 )
