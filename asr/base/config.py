@@ -286,7 +286,7 @@ class TrainConfig:
     # Stop when the dev error has not improved for this number of epochs; 0 for never.
     early_stopping_epochs: Count = 0
     # Weight decay, decoupled from the gradient; biases and normalisation have none, and `adam` ignores it. On
-    # small corpora, networks learn more with much more of it: the built-in configurations have 0.3. See
+    # small corpora, networks learn more with much more of it: their built-in configurations have 0.3. See
     # docs/guides/methods.md.
     weight_decay: Share = 1e-2
     # Clip the gradients to this global norm.
