@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 from asr.base.errors import UserError
 from asr.base.system.files import read_lines, whole_file
 from asr.base.system.shards import is_compressed, shards_of
+from asr.base.system.storage.address import path_of
 from asr.base.text.pinyin import known_syllables
 from asr.base.text.units import Unit, is_character
 from asr.base.text.wording import listed
 from asr.base.types import Utterance
 from data_pipeline.manifests.manifest import read_manifest
+from data_pipeline.manifests.record import audio_in
 
 MAX_LISTED = 10  # mistakes in an error
 
@@ -90,12 +92,13 @@ def write_corrected(manifest: Path, new_manifest: Path, changed: Sequence[Correc
     if is_compressed(new_manifest):
         raise UserError(f"{new_manifest}: is written uncompressed; choose a name that ends in .jsonl")
     tokens_of = {correction.utterance.id: " ".join(correction.tokens) for correction in changed}
-    read_manifest(manifest)  # raises unless every line is a valid record
+    utterances = read_manifest(manifest)  # raises unless every line is a valid record
     lines = [line for shard in shards_of(manifest) for line in read_lines(shard, "manifest") if line.strip()]
-    folders = manifest.parent.resolve(), new_manifest.parent.resolve()
+    folder = new_manifest.parent.resolve()
+    stays = path_of(manifest).parent.resolve() == folder
     with whole_file(new_manifest, "manifest") as file:
-        for record in map(json.loads, lines):
-            new = record | {"audio": _audio(record, *folders)}
+        for utterance, record in zip(utterances, map(json.loads, lines), strict=True):
+            new = record if stays else record | {"audio": audio_in(folder, utterance.audio_path)}
             if record["id"] in tokens_of:
                 new["tokens"] = tokens_of[record["id"]]
             # half of a surrogate pair, which a field of the user's can hold, becomes JSON's escape for it
@@ -119,10 +122,3 @@ def _mistake(row: Reviewed, utterance: Utterance | None, known: set[str], unit: 
     if unit == "characters" and not all(map(is_character, unknown)):
         return f"{', '.join(unknown)}: expected characters with spaces between them"
     return ""
-
-
-def _audio(record: Mapping[str, Any], folder: Path, new_folder: Path) -> str:
-    if folder == new_folder:
-        return str(record["audio"])
-    audio = (folder / str(record["audio"])).resolve()
-    return (audio.relative_to(new_folder) if audio.is_relative_to(new_folder) else audio).as_posix()

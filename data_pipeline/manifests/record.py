@@ -115,13 +115,16 @@ def _json(line: str) -> Any:
         raise UserError(f"not a JSON object ({error})") from None
 
 
+def audio_in(folder: Path, audio_path: str) -> str:
+    """Return how a manifest of a folder, an absolute path, names a recording."""
+    audio = path_of(audio_path).resolve()
+    return (audio.relative_to(folder) if audio.is_relative_to(folder) else audio).as_posix()
+
+
 def _record(utterance: Utterance, folder: Path) -> Record:
-    audio = path_of(utterance.audio_path).resolve()
-    if audio.is_relative_to(folder):
-        audio = audio.relative_to(folder)
     return {
         "id": utterance.id,
-        "audio": audio.as_posix(),
+        "audio": audio_in(folder, utterance.audio_path),
         "duration_s": round(utterance.duration_s, 4),
         "text": utterance.text,
         "tokens": " ".join(utterance.tokens),

@@ -1,11 +1,14 @@
 import gzip
 import json
 import os
+from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+from helpers.object_storage import object_storage
 
 from asr.base.errors import UserError
+from asr.base.system.storage.address import path_of
 from data_pipeline.labels.corrections import corrections, write_corrected
 from data_pipeline.manifests.manifest import read_manifest
 
@@ -64,6 +67,27 @@ def test_audio_paths_refer_to_the_same_files_from_another_folder(manifest, tmp_p
         assert os.path.realpath(one.audio_path) == os.path.realpath(other.audio_path)
     if where == "new.jsonl":
         assert [line["audio"] for line in lines_of(tmp_path / where)][:2] == ["corpus/audio/a.wav", "b.wav"]
+
+
+def test_audio_paths_in_object_storage_refer_to_the_same_files(tmp_path):
+    there = "s3://elsewhere/clips/b.wav"
+    lines = [LINES[1] | {"audio": "audio/a.wav"}, LINES[2] | {"audio": there}]
+    text = "".join(json.dumps(line) + "\n" for line in lines)
+    (tmp_path / "local").mkdir()
+    (tmp_path / "local" / "train.jsonl").write_text(text, encoding="utf-8")
+    with object_storage() as bucket:
+        stored = path_of(bucket.put(text.encode(), "corpus/train.jsonl"))
+        changed = changed_by(stored, accepted("c", "hao3", "hao4"))
+        for number, (manifest, audio) in enumerate(
+            [
+                (stored, f"{bucket.address}/corpus/audio/a.wav"),
+                (Path(str(stored)), f"{bucket.address}/corpus/audio/a.wav"),
+                (tmp_path / "local" / "train.jsonl", "local/audio/a.wav"),
+            ]
+        ):
+            write_corrected(manifest, tmp_path / f"{number}.jsonl", changed)
+            written = lines_of(tmp_path / f"{number}.jsonl")
+            assert [(line["audio"], line["tokens"]) for line in written] == [(audio, "hao3"), (there, "hao4")]
 
 
 @pytest.mark.parametrize(
