@@ -25,8 +25,35 @@ HERE = Path(__file__).resolve().parent
 WORD_BOUNDARY = "▁"
 EXIT_MISTAKE = 2
 STEP = 5120  # samples of a stream, 0.32 s, after which its transcript is updated
+PAUSE_S = 0.7  # without a token, ends a segment of a stream
+LONG_S = 30.0  # a segment of this length ends at its next blank
 
 LogProbs = npt.NDArray[np.float32]  # (T, V), natural logarithms
+
+
+class Best(NamedTuple):
+    """The best token of every frame.
+
+    Attributes:
+        ids: (T,) int64.
+        scores: (T,) float64, their natural log probabilities.
+    """
+
+    ids: npt.NDArray[np.int64]
+    scores: npt.NDArray[np.float64]
+
+    @classmethod
+    def of(cls, log_probs: LogProbs) -> Best:
+        """Return the best tokens of (T, V) log probabilities."""
+        return cls(log_probs.argmax(axis=1), log_probs.max(axis=1).astype(float))
+
+    def between(self, begin: int | None, end: int | None) -> Best:
+        """Return those of some frames."""
+        return Best(self.ids[begin:end], self.scores[begin:end])
+
+    def followed_by(self, other: Best) -> Best:
+        """Return these frames and others behind them."""
+        return Best(np.append(self.ids, other.ids), np.append(self.scores, other.scores))
 
 
 class Transcript(NamedTuple):
@@ -74,13 +101,7 @@ class Recognizer:
             if part.tokens or len(piece.waveform) == len(waveform):  # a clip's score is that of its silence
                 begin_s = piece.begin / RATE_HZ
                 parts.append(part._replace(times_s=[round(time + begin_s, 3) for time in part.times_s]))
-        return Transcript(
-            " ".join(part.text for part in parts),
-            [token for part in parts for token in part.tokens],
-            [time for part in parts for time in part.times_s],
-            [confidence for part in parts for confidence in part.confidences],
-            sum((part.score for part in parts), 0.0),
-        )
+        return joined(parts)
 
     def log_probs(self, waveform: Waveform) -> LogProbs:
         """Run the model on (S,) int16 samples."""
@@ -93,19 +114,26 @@ class Recognizer:
 
     def decode(self, log_probs: LogProbs) -> Transcript:
         """Decode greedily: take the best token of every frame, merge repeats, remove blanks."""
-        blank = self.about["blank_id"]
-        best, scores = log_probs.argmax(axis=1), log_probs.max(axis=1).astype(float)
-        begins = np.flatnonzero((best != blank) & (best != np.concatenate([[blank], best])[:-1]))
-        run_ends = np.flatnonzero(np.diff(best, append=-1)) + 1
+        return self.merge(Best.of(log_probs))
+
+    def merge(self, best: Best, first: int = 0) -> Transcript:
+        """Merge repeats of the best tokens and remove blanks; the frames begin at number `first`."""
+        begins = self.begins(best)
+        run_ends = np.flatnonzero(np.diff(best.ids, append=-1)) + 1
         ends = run_ends[np.searchsorted(run_ends, begins, side="right")]
-        tokens = [self.tokens[index] for index in best[begins]]
+        tokens = [self.tokens[index] for index in best.ids[begins]]
         return Transcript(
             self.text_of(tokens),
             tokens,
-            [round(float(begin) * self.about["frame_s"], 3) for begin in begins],
-            [float(np.exp(scores[begin:end].mean())) for begin, end in zip(begins, ends, strict=True)],
-            float(scores.sum()),
+            [round(float(first + begin) * self.about["frame_s"], 3) for begin in begins],
+            [float(np.exp(best.scores[begin:end].mean())) for begin, end in zip(begins, ends, strict=True)],
+            float(best.scores.sum()),
         )
+
+    def begins(self, best: Best) -> npt.NDArray[np.int64]:
+        """Return the frames in which tokens begin."""
+        blank = self.about["blank_id"]
+        return np.flatnonzero((best.ids != blank) & (best.ids != np.append(blank, best.ids)[:-1]))
 
     def text_of(self, tokens: Sequence[str]) -> str:
         """Return tokens as readable text."""
@@ -119,6 +147,17 @@ class Recognizer:
         has_spaces = self.about["unit"] != "pieces" and any(map(_is_longer_than_a_character, self.tokens[1:]))
         gap = " " if has_spaces else ""
         return gap.join(tokens).replace(WORD_BOUNDARY, " ").strip()
+
+
+def joined(parts: Sequence[Transcript]) -> Transcript:
+    """Return the transcripts of stretches of a recording as one."""
+    return Transcript(
+        " ".join(part.text for part in parts if part.text),
+        [token for part in parts for token in part.tokens],
+        [time for part in parts for time in part.times_s],
+        [confidence for part in parts for confidence in part.confidences],
+        sum((part.score for part in parts), 0.0),
+    )
 
 
 def _mixed_words(tokens: Sequence[str]) -> list[str]:
@@ -142,13 +181,16 @@ def _is_longer_than_a_character(token: str) -> bool:
 
 
 class Stream:
-    """Recognition while speech comes in; the result is that of the whole recording.
+    """Recognition while speech comes in, segment by segment; the tokens are those of the whole recording.
 
     The model runs on the new samples and on those around them that it needs. A frame is settled when what it
-    depends on is complete.
+    depends on is complete. What is held does not grow with the stream.
 
     Args:
         recognizer: with a model whose outputs depend on a bounded stretch of sound.
+
+    Attributes:
+        num_final: tokens of the open segment that cannot change.
     """
 
     def __init__(self, recognizer: Recognizer) -> None:
@@ -157,35 +199,57 @@ class Stream:
             raise RecordingError(
                 "--stream: this model needs the whole recording, as its features are normalised over it or "
                 "its network sees all of it; train one with features.normalize = false, which is a conformer "
-                "with model.chunk_s or a separable network of the sizes xs or s"
+                "with model.chunk_s or a separable network of the sizes up to sm_deep"
             )
         self._recognizer, self._before, self._after = recognizer, field["before"], field["after"]
         self._chunk: int = field.get("chunk", 1)  # frames that depend on the same samples
         self._frame: int = recognizer.about["frame_samples"]
         self._held = np.zeros(0, np.int16)
         self._begin = 0  # of the samples held; a multiple of a chunk
-        self._settled = np.zeros((0, len(recognizer.tokens)), np.float32)
-        self._ahead = self._settled  # frames that may change
+        self._settled = Best.of(np.zeros((0, len(recognizer.tokens)), np.float32))  # of the open segment
+        self._first = 0  # its first frame
+        self.num_final = 0
 
-    def feed(self, samples: Waveform) -> Transcript:
-        """Accept further samples, (n,) int16 at 16 kHz, and return the transcript so far."""
+    def feed(self, samples: Waveform) -> tuple[list[Transcript], Transcript]:
+        """Accept further samples, (n,) int16 at 16 kHz.
+
+        Returns:
+            The segments that have ended, some without a token, and the open one.
+        """
         self._held = np.concatenate([self._held, samples])
-        num_settled = len(self._settled)
-        new = self._recognizer.log_probs(self._held)[num_settled - self._begin // self._frame :]
+        num_settled = self._first + len(self._settled.ids)
+        new = Best.of(self._recognizer.log_probs(self._held)[num_settled - self._begin // self._frame :])
         num_complete = (self._begin + len(self._held) - 1 - self._after) // self._frame + 1
         num_complete -= num_complete % self._chunk
-        num_new = min(max(0, num_complete - num_settled), len(new))
-        self._settled, self._ahead = np.concatenate([self._settled, new[:num_new]]), new[num_new:]
+        num_new = min(max(0, num_complete - num_settled), len(new.ids))
+        self._settled = self._settled.followed_by(new.between(0, num_new))
         needed = (num_settled + num_new) * self._frame - self._before
         chunk = self._chunk * self._frame
         drop = max(0, needed // chunk * chunk - self._begin)
         self._held, self._begin = self._held[drop:], self._begin + drop
-        return self._recognizer.decode(np.concatenate([self._settled, self._ahead]))
+        ended = self._ended()
+        self.num_final = len(self._recognizer.begins(self._settled))
+        ahead = self._settled.followed_by(new.between(num_new, None))
+        return ended, self._recognizer.merge(ahead, self._first)
 
-    @property
-    def num_final(self) -> int:
-        """Return the number of tokens that cannot change."""
-        return len(self._recognizer.decode(self._settled).tokens)
+    def _ended(self) -> list[Transcript]:
+        """End the segments that are over within the settled frames, and return them."""
+        ended = []
+        while end := self._end():
+            ended.append(self._recognizer.merge(self._settled.between(0, end), self._first))
+            self._settled, self._first = self._settled.between(end, None), self._first + end
+        return ended
+
+    def _end(self) -> int:
+        """Return after how many frames the open segment is over: at a pause, or at a blank if it is long."""
+        frame_s, num_frames = self._recognizer.about["frame_s"], len(self._settled.ids)
+        is_blank = self._settled.ids == self._recognizer.about["blank_id"]
+        places = np.concatenate([[-1], np.flatnonzero(~is_blank), [num_frames]])
+        if len(pauses := np.flatnonzero((np.diff(places) - 1) * frame_s >= PAUSE_S)):
+            return int(places[pauses[0] + 1])
+        if num_frames * frame_s > LONG_S and is_blank.any():
+            return int(np.flatnonzero(is_blank)[-1]) + 1
+        return 0
 
 
 def samples_of(path: str) -> Iterator[Waveform]:
@@ -199,20 +263,25 @@ def samples_of(path: str) -> Iterator[Waveform]:
 
 
 def print_stream(recognizer: Recognizer, path: str, as_json: bool) -> None:
-    """Print the transcript of a stream whenever it changes; as JSON, the whole one at its end."""
-    stream, transcript, shown = Stream(recognizer), None, ""
+    """Print the open segment of a stream whenever it changes; as JSON, the whole transcript at the end."""
+    stream, shown = Stream(recognizer), ""
+    whole: list[Transcript] = []  # what has ended
+    rest: list[Transcript] = []  # what is open
     for samples in samples_of(path):
-        transcript = stream.feed(samples)
-        if transcript.text == shown:
-            continue
-        shown, num_final = transcript.text, stream.num_final
-        if as_json:
-            parts = {"final": transcript.tokens[:num_final], "provisional": transcript.tokens[num_final:]}
-            print(json.dumps({"file": path, "text": shown, **parts}, ensure_ascii=False), flush=True)
-        else:
-            print(shown, flush=True)
-    if as_json and transcript is not None:
-        print_transcript(path, transcript, as_json=True, with_name=True)
+        ended, transcript = stream.feed(samples)
+        whole += ended if as_json else []
+        rest = [transcript]
+        for segment, num_final in [
+            *((one, len(one.tokens)) for one in ended),
+            (transcript, stream.num_final),
+        ]:
+            if segment.text and segment.text != shown:
+                parts = {"final": segment.tokens[:num_final], "provisional": segment.tokens[num_final:]}
+                line = json.dumps({"file": path, "text": segment.text, **parts}, ensure_ascii=False)
+                print(line if as_json else segment.text, flush=True)
+            shown = segment.text if segment is transcript else ""
+    if as_json and rest:
+        print_transcript(path, joined(whole + rest), as_json=True, with_name=True)
 
 
 def print_transcript(path: str, transcript: Transcript, *, as_json: bool, with_name: bool) -> None:

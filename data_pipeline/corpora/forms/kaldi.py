@@ -108,11 +108,11 @@ def _whole(name: str, where: str, rest: str, tables: KaldiTables) -> ListedClip 
 
 def _segment(name: str, where: str, rest: str, tables: KaldiTables) -> ListedClip | LeftOut:
     """Return a segment of a recording; an end below 0 is the recording's end."""
-    recording, *times = rest.split()
-    if len(times) > 2:
-        return LeftOut(where, "segment of a single channel", name)
     try:
-        begin_s, end_s = (float(time) for time in times)
+        recording, *times = rest.split()
+        if len(times) > 2:
+            return LeftOut(where, "segment of a single channel", name)
+        begin_s, end_s = map(float, times)
     except ValueError:
         return LeftOut(where, "segment without begin and end times", rest)
     if recording not in tables.wav:

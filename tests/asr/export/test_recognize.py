@@ -2,6 +2,7 @@
 
 import io
 import json
+import math
 import re
 import struct
 import zipfile
@@ -265,22 +266,77 @@ def test_stream_gives_the_result_of_the_whole_recording(bounded_run, tmp_path, c
     whole = recognizer.decode(recognizer.log_probs(waveform))
     assert whole.tokens
     stream, other = script.Stream(recognizer), trained_recognizer(bounded_run).stream()
-    finals, segments = [], []
+    finals, ended, segments = [], [], []
     for begin in range(0, len(waveform), 5120):
-        transcript = stream.feed(waveform[begin : begin + 5120])
+        new, transcript = stream.feed(waveform[begin : begin + 5120])
         update = other.feed(waveform[begin : begin + 5120])
-        segments += update.segments
+        ended, segments = ended + new, [*segments, *update.segments]
         if len(waveform) - begin >= 5120:
-            assert tuple(transcript.tokens) == (*tokens_of(segments), *update.tokens)
-            finals.append(transcript.tokens[: stream.num_final])
-    assert transcript[:3] == whole[:3]
-    assert transcript.confidences == pytest.approx(whole.confidences, abs=1e-4)
-    assert transcript.score == pytest.approx(whole.score, abs=1e-3)
+            so_far = script.joined([*ended, transcript])
+            assert tuple(so_far.tokens) == (*tokens_of(segments), *update.tokens)
+            finals.append(script.joined(ended).tokens + transcript.tokens[: stream.num_final])
+    received = script.joined([*ended, transcript])
+    assert received[:3] == whole[:3]
+    assert received.confidences == pytest.approx(whole.confidences, abs=1e-4)
+    assert received.score == pytest.approx(whole.score, abs=1e-3)
     assert all(whole.tokens[: len(tokens)] == tokens for tokens in finals)
     assert tuple(whole.tokens) == tokens_of([*segments, *other.finish()])
     assert len(stream._held) < len(waveform)
-    done = recognize(folder, "--stream", "-", "--tokens", data=waveform.tobytes())
-    assert done.stdout.decode().splitlines()[-1] == whole.text
+    done = recognize(folder, "--stream", "-", "--tokens", "--format", "jsonl", data=waveform.tobytes())
+    assert json.loads(done.stdout.splitlines()[-1])["text"] == whole.text
+
+
+@pytest.mark.parametrize("step", [5120, 70_000])
+def test_segments_of_a_stream_end_at_pauses_or_where_they_are_long(scripts, capsys, monkeypatch, step):
+    import recognize as script
+
+    frame = 640
+    recognizer = object.__new__(script.Recognizer)
+    recognizer.tokens, recognizer._converter = ["<blank>", "a", "b", "c"], None
+    recognizer.about = {
+        "receptive_field_samples": {"before": 0, "after": 2 * frame - 1},
+        "frame_samples": frame,
+        "frame_s": 0.04,
+        "blank_id": 0,
+        "unit": "characters",
+    }
+    # a model whose best token is the number that the frame's samples are
+    recognizer._model = lambda samples: (
+        9 * np.eye(4, dtype=np.float32)[np.rint(samples[::frame] * 32768).astype(int)]
+    )
+    pause, breath = [0] * 18, [0] * 17  # 0.72 and 0.68 s
+    long = [1, 2, 0] * 400  # 48 s without a pause
+    ids = [*pause, 1, 1, *breath, 2, *pause, 0, 3, 3, *long, *pause * 2, 1]
+    waveform = np.repeat(np.array(ids, np.int16), frame)
+    stream, ended = script.Stream(recognizer), []
+    for begin in range(0, len(waveform), step):
+        new, transcript = stream.feed(waveform[begin : begin + step])
+        ended += new
+        assert len(stream._settled.ids) * 0.04 <= script.LONG_S + step / 16_000
+        assert len(stream._held) <= step + 3 * frame
+        assert len(transcript.tokens) - stream.num_final <= 2
+    whole = recognizer.decode(recognizer.log_probs(waveform))
+    assert script.joined([*ended, transcript])[1:4] == whole[1:4]
+    assert script.joined([*ended, transcript]).score == pytest.approx(whole.score)
+    texts = [segment.text for segment in ended if segment.text]
+    assert texts[0] == "ab"
+    assert texts[1].startswith("caba")
+    assert len(texts) == 3
+    assert "".join(texts[1:]) == "c" + "ab" * 400
+    assert transcript.text == "a"
+
+    monkeypatch.setattr(
+        script, "samples_of", lambda path: np.split(waveform, range(step, len(waveform), step))
+    )
+    script.print_stream(recognizer, "-", as_json=False)
+    shown = capsys.readouterr().out.splitlines()
+    lines = iter(shown)
+    assert all(text in lines for text in texts)  # in this order
+    assert shown[-1] == "a"
+    script.print_stream(recognizer, "-", as_json=True)
+    *changes, last = map(json.loads, capsys.readouterr().out.splitlines())
+    assert last["tokens"] == whole.tokens
+    assert changes[-1] == {"file": "-", "text": "a", "final": [], "provisional": ["a"]}
 
 
 @pytest.mark.parametrize("tokens", [["न", "म", "स्", "ते"], ["ni3", "hao3"], ["h", "▁", "i"]])
@@ -315,12 +371,16 @@ def test_stream_of_a_model_with_chunks_gives_the_result_of_the_whole_recording(m
         "unit": "characters",
     }
     waveform = np.concatenate([read_audio(clip.audio_path) for clip in clips[4:8]])
+    monkeypatch.setattr(script, "PAUSE_S", math.inf)
+    monkeypatch.setattr(script, "LONG_S", math.inf)
     stream = script.Stream(recognizer)
     for begin in range(0, len(waveform), 5120):
-        stream.feed(waveform[begin : begin + 5120])
+        _, transcript = stream.feed(waveform[begin : begin + 5120])
     assert len(stream._held) < len(waveform) - model.frame_samples
-    log_probs = np.concatenate([stream._settled, stream._ahead])
-    np.testing.assert_allclose(log_probs, recognizer.log_probs(waveform), rtol=1e-3, atol=1e-3)
+    scores, settled = recognizer.log_probs(waveform).max(axis=1), stream._settled.scores
+    assert len(scores) > len(settled) > 40
+    np.testing.assert_allclose(settled, scores[: len(settled)], rtol=1e-3, atol=1e-3)
+    assert transcript.score == pytest.approx(scores.sum(), rel=1e-3)
 
 
 def test_model_of_the_whole_recording_refuses_to_stream(exported, clips):
