@@ -167,16 +167,19 @@ def resume(
 
 def _refuse_other_length(run: Run, num_epochs: int) -> None:
     """Raise a UserError where a run is to have fewer epochs, or more before all of them are trained."""
-    planned = run.config().train.epochs
-    if num_epochs < planned:
+    config = run.config().train
+    which = f"`overrides={MORE_EPOCHS}={num_epochs}`: {run.directory} has"
+    another = f"start another run with train.init_from={run.directory} and another `name`"
+    if num_epochs < config.epochs:
+        raise UserError(f"{which} {config.epochs}; expected more, or {another}")
+    if num_epochs > config.epochs and (done := len(metrics := run.metrics())) < config.epochs:
+        from asr.training.optimization.schedule import stops_early
+
+        if stops_early([epoch.dev_error for epoch in metrics], config.early_stopping_epochs):
+            raise UserError(f"{which} stopped early, after epoch {done}; to train on, {another}")
         raise UserError(
-            f"`overrides={MORE_EPOCHS}={num_epochs}`: {run.directory} has {planned}; expected more, or start "
-            f"another run with train.init_from={run.directory} and another `name`"
-        )
-    if num_epochs > planned and (done := len(run.metrics())) < planned:
-        raise UserError(
-            f"`overrides={MORE_EPOCHS}={num_epochs}`: {run.directory} has trained {done} of {planned} "
-            "epochs, whose learning rates depend on their number; finish it (`resume`), then train on"
+            f"{which} trained {done} of {config.epochs} epochs, whose learning rates depend on their number; "
+            "finish it (`resume`), then train on"
         )
 
 

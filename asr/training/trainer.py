@@ -202,6 +202,7 @@ class Trainer:
             )
         restore_state(checkpoint, self.model, self.optimizer, self._averages)
         self.progress = checkpoint.progress
+        self._set_plateau()
         reported = self.progress.reported
         self.diagnostics = Diagnostics(self.config.train, self.diagnostics.warmup_steps, reported)
         if self.progress.epochs_done >= self.config.train.epochs:
@@ -245,8 +246,7 @@ class Trainer:
 
     def train_epoch(self) -> bool:
         """Train on the remaining batches of an epoch, and return False if a callback has ended training."""
-        if self.config.train.schedule == "plateau":
-            set_plateau(self.optimizer, plateau_factor(self._dev_errors, self.config.train))
+        self._set_plateau()
         number = self.progress.epochs_done
         if not self.progress.epoch.batches:
             self.callbacks.epoch_begin(number)
@@ -396,6 +396,11 @@ class Trainer:
     def _decoding_weights(self) -> contextlib.AbstractContextManager[None]:
         """Put the weights to decode with into the model for a context: the moving average if there is one."""
         return self.average.in_model() if self.average else contextlib.nullcontext()
+
+    def _set_plateau(self) -> None:
+        """Lower the learning rate by the plateaus so far; the optimizer's state does not contain them."""
+        if self.config.train.schedule == "plateau":
+            set_plateau(self.optimizer, plateau_factor(self._dev_errors, self.config.train))
 
     def _is_done(self) -> bool:
         if self.progress.epochs_done >= self.num_epochs or self.callbacks.stop_training:

@@ -56,8 +56,9 @@ def text_of(argument: str) -> str:
         is_file = is_folder = False
     if is_folder:
         raise UserError(f"{argument}: is a folder; give the text itself, or a file that holds it")
-    has_slash = argument.isascii() and "/" in argument  # one may also separate hanzi
-    if not is_file and (has_slash or argument.lower().endswith(TEXT_FILES)):
+    # a slash may also separate hanzi, or words of a sentence
+    is_like_a_path = argument.isascii() and "/" in argument and not any(map(str.isspace, argument))
+    if not is_file and (is_like_a_path or argument.lower().endswith(TEXT_FILES)):
         raise UserError(f"{argument}: no such file; give the text itself, or a file that holds it")
     text = file_text(path, "text").removesuffix("\n") if is_file else argument
     if not text.strip():

@@ -31,7 +31,7 @@ from data_pipeline.corpora.clip_lists import (
 )
 from data_pipeline.corpora.forms.json_lines import SPEAKER, TEXT, first_of, name_of
 from data_pipeline.corpora.forms.lhotse_shar import archive_of, cuts_below, number_of, read_cuts
-from data_pipeline.corpora.layout import files_below
+from data_pipeline.corpora.layout import files_below, plain_spaces
 from data_pipeline.corpora.matching import NO_AUDIO, NO_TRANSCRIPT
 from data_pipeline.corpora.tar_members import COMPRESSED, NOT_IN_PLACE, Member, members_of
 from data_pipeline.types import Corpus, CorpusReading, LeftOut, Recording
@@ -178,7 +178,7 @@ def _named(found: Iterable[tuple[Path, Found]]) -> Iterator[Recording | LeftOut]
         if seen[name] > 1:
             yield LeftOut(clip.where, DUPLICATE_ID, name)
         else:
-            text, times = clip.text.strip(), (clip.begin_s, clip.end_s)
+            text, times = plain_spaces(clip.text), (clip.begin_s, clip.end_s)
             yield Recording(name, clip.audio, text, clip.speaker, clip.tokens, *times)
 
 

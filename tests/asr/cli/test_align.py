@@ -165,6 +165,10 @@ def test_each_token_keeps_its_written_form(text, vocabulary, tokens, texts):
     assert [token.text for token in written] == texts
 
 
+def test_slash_between_words_is_text():
+    assert text_of("he/she said 1/2") == "he/she said 1/2"
+
+
 def test_error_quotes_only_the_beginning_of_a_long_text(tmp_path):
     path = tmp_path / "book.txt"
     path.write_text("你好" * 20000 + "B" + "你好" * 20000, encoding="utf-8")

@@ -1,5 +1,6 @@
 """A finished run is trained on for more epochs, and a run without a test set says that nothing was tested."""
 
+import dataclasses
 import shutil
 
 import pytest
@@ -64,6 +65,16 @@ def test_a_run_is_not_shortened_and_not_lengthened_before_its_end(finished, done
     with pytest.raises(UserError, match=message):
         resume(finished.directory, [f"train.epochs={epochs}"])
     assert (finished.directory / "config.toml").read_bytes() == before
+
+
+def test_a_run_that_has_stopped_early_says_how_to_train_on(finished):
+    config = finished.config()
+    stops_early = dataclasses.replace(config.train, epochs=5, early_stopping_epochs=1)
+    finished.write_config(dataclasses.replace(config, train=stops_early))
+    first, second = finished.metrics()
+    finished.write_metrics([first, dataclasses.replace(second, dev_error=first.dev_error)])
+    with pytest.raises(UserError, match=r"stopped early, after epoch 2, .* start another run"):
+        resume(finished.directory, ["train.epochs=9"])
 
 
 @pytest.mark.slow

@@ -2,6 +2,7 @@
 
 import dataclasses
 import inspect
+import logging
 import os
 import shutil
 import signal
@@ -349,7 +350,7 @@ def test_resuming_a_run_without_its_checkpoints_is_an_error(trainer, whole, tmp_
 
 
 @pytest.mark.slow
-def test_resumed_run_equals_uninterrupted_run_with_other_options(clips, tmp_path):
+def test_resumed_run_equals_uninterrupted_run_with_other_options(clips, tmp_path, caplog):
     """Test state besides the default options': loss scale, accumulation, plateaus, frozen layers."""
     train = dataclasses.replace(
         CONFIG.train,
@@ -371,10 +372,13 @@ def test_resumed_run_equals_uninterrupted_run_with_other_options(clips, tmp_path
     run = stopped_at(whole.run, in_the_third[0], tmp_path / "stopped")
     resumed = make_trainer(clips[:6], tmp_path / "other", config)
     move(resumed, run)
-    resumed.resume()
+    with caplog.at_level(logging.INFO):
+        resumed.resume()
+    factor = plateau_factor([m.dev_error for m in whole.run.metrics()][:2], train)
+    assert f"at a learning rate of {train.learning_rate * factor:.2g}" in caplog.text
     resumed.train()
     assert_same(read_checkpoint(run.checkpoints()[-1]), read_checkpoint(points[-1]))
-    assert plateau_factor([m.dev_error for m in whole.run.metrics()][:2], train) < 1 or len(points) > 8
+    assert factor < 1 or len(points) > 8
 
 
 def test_recording_removed_during_training_loses_no_step(trainer, whole, tmp_path):

@@ -102,11 +102,11 @@ def build_kaldi(root: Path) -> Path:
     write(data / "dev" / "wav.scp", "c-long audio/c-long.wav\n")
     write(
         data / "dev" / "segments",
-        "c-1 c-long 0.0 0.75\nc-2 c-long 0.75 -1\nc-3 c-long 1.5 1.0\nc-4 e-long 0 1\nc-5 c-long 0\n",
+        "c-1 c-long 0.0 0.75\nc-2 c-long 0.75 -1\nc-3 c-long 1.5 1.0\nc-4 e-long 0 1\nc-5 c-long 0\nc-6\n",
     )
     write(
         data / "dev" / "text",
-        "".join(f"c-{number} 第{hanzi}句\n" for number, hanzi in enumerate("一二三四五", 1)),
+        "".join(f"c-{number} 第{hanzi}句\n" for number, hanzi in enumerate("一二三四五六", 1)),
     )
     write(data / "test" / "wav.scp", "d-1 audio/d-1.wav\n")
     write(data / "test" / "text", "d-1 你好\n")

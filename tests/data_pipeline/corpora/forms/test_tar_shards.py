@@ -132,6 +132,11 @@ def test_speaker_is_read_from_json_beside_a_text(tmp_path):
     assert (one.text, one.speaker) == ("好", "s1")
 
 
+def test_texts_are_in_one_line_and_one_unicode_form(tmp_path):
+    write_tar(tmp_path / "mine.tar", {"a.flac": flac(1), "a.txt": "he\u0301llo\u3000u\u0308ber\nzwei\n"})
+    assert [one.text for one in read(tmp_path).splits["all"]] == ["héllo über zwei"]
+
+
 def test_shards_of_the_same_name_in_two_folders_have_ids_of_their_own(tmp_path):
     for folder in ("one", "two"):
         write_tar(tmp_path / folder / "train-000.tar", {"a.flac": flac(1), "a.txt": "好"})
