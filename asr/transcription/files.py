@@ -17,7 +17,7 @@ from pathlib import Path
 from asr.audio.formats import AUDIO_SUFFIXES
 from asr.audio.media.kinds import media_kind
 from asr.base.errors import UserError
-from asr.base.system.files import whole_file
+from asr.base.system.files import files_of, whole_file
 from asr.base.system.storage.address import Address, path_of, refuse_address
 from asr.base.text.wording import counted
 from asr.transcription.formats import (
@@ -66,12 +66,10 @@ def audio_files(arguments: Sequence[str]) -> list[Path]:
 
 
 def _files_below(path: Path) -> list[Path] | None:
-    """Return the files below a folder; None for a file."""
-    if isinstance(path, Address):
-        return sorted(path.rglob()) if path.is_dir() else None
-    if os.path.isdir(path):  # noqa: PTH112 (Path's raises where a folder above cannot be entered)
-        return sorted(p for p in path.rglob("*") if p.is_file())
-    return None
+    """Return the files below a folder that are not hidden; None for a file."""
+    # Path's raises where a folder above cannot be entered
+    is_folder = path.is_dir() if isinstance(path, Address) else os.path.isdir(path)  # noqa: PTH112
+    return files_of(path) if is_folder else None
 
 
 def _is_recording(path: Path) -> bool:

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from asr.audio.formats import AUDIO_SUFFIXES
 from asr.base.errors import UserError
+from asr.base.system.files import visible_files
 from asr.base.text.encodings import file_lines
 
 PACKED_SUFFIXES = (".tgz", ".tar.gz", ".tar", ".zip")
@@ -20,25 +21,21 @@ MAX_SEARCHED = 200_000  # recordings, where a list's are not where it says
 
 
 def files_below(folder: Path, suffixes: Iterable[str]) -> Iterator[Path]:
-    """Yield files with these suffixes, in any case; sorted within each folder, without hidden ones.
+    """Yield the `visible_files` with these suffixes, in any case.
 
-    Links to folders are followed once each; folders made by `asr prepare` below this folder are skipped.
+    Folders made by `asr prepare` below this folder are skipped.
 
     Raises:
         UserError: a folder cannot be read.
     """
     endings = tuple(suffix.lower() for suffix in suffixes)
-    seen: set[str] = set()
-    for parent, folders, names in os.walk(folder, onerror=_refuse, followlinks=True):
-        real = os.path.realpath(parent)
-        if real in seen or (PREPARED in names and Path(parent) != folder):
-            folders.clear()
-            continue
-        seen.add(real)
-        folders[:] = sorted(name for name in folders if not name.startswith("."))
-        for name in sorted(names):
-            if name.lower().endswith(endings) and not name.startswith("."):
-                yield Path(parent, name)
+
+    def is_prepared(parent: Path, names: Sequence[str]) -> bool:
+        return PREPARED in names and parent != folder
+
+    for path in visible_files(folder, is_prepared):
+        if path.name.lower().endswith(endings):
+            yield path
 
 
 class FilesByName:
@@ -63,12 +60,6 @@ class FilesByName:
 def comparable(name: str) -> str:
     """Return a file's name in one case and one Unicode form."""
     return unicodedata.normalize("NFC", name).casefold()
-
-
-def _refuse(error: OSError) -> None:
-    if isinstance(error, FileNotFoundError | NotADirectoryError):
-        return  # nothing is below it
-    raise UserError(f"{error.filename}: cannot read this folder ({error.strerror})") from None
 
 
 def text_lines(path: Path) -> Iterator[tuple[int, str]]:

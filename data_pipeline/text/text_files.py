@@ -7,10 +7,10 @@ import gzip
 import sys
 import zlib
 from collections.abc import Iterator, Sequence
-from pathlib import Path
 from typing import IO, NamedTuple, cast
 
 from asr.base.errors import UserError
+from asr.base.system.files import files_of
 from asr.base.system.shards import has_manifest, shards_of
 from asr.base.system.storage.address import path_of
 from asr.base.text.encodings import HEAD_BYTES, legacy_encoding
@@ -48,7 +48,7 @@ def find_text_files(paths: Sequence[str]) -> list[str]:
         if name == STANDARD_INPUT:
             found.append(name)
         elif path.is_dir():
-            inside = sorted(file for file in path.rglob("*") if file.is_file() and not _is_hidden(file, path))
+            inside = files_of(path)
             if not inside:
                 raise UserError(f"{name}: expected text files in this folder, found none")
             found.extend(map(str, inside))
@@ -82,10 +82,6 @@ def read_blocks(source: str) -> Iterator[TextBlock]:
         raise UserError(f"{source}: this gzip file is damaged or truncated; fetch it again") from None
     except OSError as error:
         raise UserError(f"{source}: cannot read this text ({error.strerror})") from None
-
-
-def _is_hidden(file: Path, folder: Path) -> bool:
-    return any(part.startswith(".") for part in file.relative_to(folder).parts)
 
 
 def _blocks(source: str, raw: IO[bytes]) -> Iterator[TextBlock]:

@@ -1,4 +1,4 @@
-"""Read and write files: in UTF-8, with errors that name the file, and completely or not at all."""
+"""Find, read and write files: in UTF-8, with errors that name the file, and completely or not at all."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ import errno
 import hashlib
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
 
 from asr.base.errors import UserError
 from asr.base.system.shards import open_shard
+from asr.base.system.storage.address import Address
 
 
 def is_utf8(text: str) -> bool:
@@ -40,6 +41,48 @@ def read_lines(path: Path, what: str) -> list[str]:
     except UnicodeDecodeError:
         raise UserError(f"{path}: not UTF-8 text; save it as UTF-8") from None
     return [line.removesuffix("\r") for line in text.removesuffix("\n").split("\n")]
+
+
+def visible_files(
+    folder: Path, is_left_out: Callable[[Path, Sequence[str]], bool] = lambda *_: False
+) -> Iterator[Path]:
+    """Yield what is below a folder on a disk and is no folder; sorted within each, without hidden ones.
+
+    Links to folders are followed once each.
+
+    Args:
+        folder: to search.
+        is_left_out: whether to skip a folder, by its path and the names in it, and what is below it.
+
+    Raises:
+        UserError: a folder cannot be read.
+    """
+    seen: set[str] = set()
+    for parent, folders, names in os.walk(folder, onerror=_refuse, followlinks=True):
+        real = os.path.realpath(parent)
+        if real in seen or is_left_out(Path(parent), names):
+            folders.clear()
+            continue
+        seen.add(real)
+        folders[:] = sorted(name for name in folders if not name.startswith("."))
+        yield from (Path(parent, name) for name in sorted(names) if not name.startswith("."))
+
+
+def files_of(folder: Path) -> list[Path]:
+    """Return the files below a folder, which may be at an address, sorted and without hidden ones.
+
+    Raises:
+        UserError: a folder cannot be read.
+    """
+    if isinstance(folder, Address):
+        below = [path.relative_to(folder).parts for path in folder.rglob()]
+        return sorted(folder.joinpath(*parts) for parts in below if not any(p.startswith(".") for p in parts))
+    return sorted(path for path in visible_files(folder) if path.is_file())
+
+
+def _refuse(error: OSError) -> None:
+    if not isinstance(error, FileNotFoundError | NotADirectoryError):  # then nothing is below it
+        raise UserError(f"{error.filename}: cannot read this folder ({error.strerror})") from None
 
 
 def sha256_of(path: Path) -> bytes:

@@ -73,7 +73,7 @@ def test_a_run_that_has_stopped_early_says_how_to_train_on(finished):
     finished.write_config(dataclasses.replace(config, train=stops_early))
     first, second = finished.metrics()
     finished.write_metrics([first, dataclasses.replace(second, dev_error=first.dev_error)])
-    with pytest.raises(UserError, match=r"stopped early, after epoch 2, .* start another run"):
+    with pytest.raises(UserError, match=r"stopped early, after epoch 2; .* start another run"):
         resume(finished.directory, ["train.epochs=9"])
 
 

@@ -87,6 +87,17 @@ def test_folders_are_replaced_by_their_audio_files_in_order_and_other_files_are_
     assert ".jpg, .txt" in caplog.text
 
 
+def test_linked_folders_are_searched_and_hidden_files_are_not(tmp_path):
+    (tmp_path / "elsewhere").mkdir()
+    (tmp_path / "given").mkdir()
+    for name in ("elsewhere/a.wav", "elsewhere/._a.wav", "given/b.wav", "given/._b.wav"):
+        (tmp_path / name).touch()
+    (tmp_path / "given" / "link").symlink_to(tmp_path / "elsewhere")
+    (tmp_path / "given" / "back").symlink_to(tmp_path / "given")
+    names = [path.relative_to(tmp_path).as_posix() for path in audio_files([str(tmp_path / "given")])]
+    assert names == ["given/b.wav", "given/link/a.wav"]
+
+
 @pytest.mark.parametrize("brand", [b"heic", b"mif1", b"avif", b"crx "])
 def test_photos_of_a_phone_are_no_recordings_and_its_videos_are(brand, tmp_path):
     for name, kind in (("IMG_1.heic", brand), ("IMG_2.video", b"qt  ")):
