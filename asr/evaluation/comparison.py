@@ -138,7 +138,7 @@ def _with_settings(record: EvaluationRecord, keys: Sequence[str]) -> str:
 
 
 def hypotheses_for(
-    utterances: Sequence[Utterance], record: EvaluationRecord, name: str, token: str = ""
+    utterances: Sequence[Utterance], record: EvaluationRecord, name: str, token: str
 ) -> list[Segment]:
     """Return the hypotheses of an evaluation in the order of the given utterances.
 

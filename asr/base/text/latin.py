@@ -64,9 +64,7 @@ def said_in_latin(words: Sequence[str], readings: LatinReadings | None = None) -
     return tuple(itertools.chain.from_iterable(said for _, said in each_said(words, readings)))
 
 
-def each_said(
-    words: Sequence[str], readings: LatinReadings | None = None
-) -> Iterator[tuple[str, tuple[str, ...]]]:
+def each_said(words: Sequence[str], readings: LatinReadings | None) -> Iterator[tuple[str, tuple[str, ...]]]:
     """Yield each of the words with its own tokens; see `said_in_latin`."""
     for word, following in itertools.zip_longest(words, words[1:], fillvalue=""):
         yield word, (readings or {}).get(word.lower()) or _said(word, following)

@@ -89,7 +89,7 @@ class StageSize(NamedTuple):
         return STEMS[self.stem].reach(with_pitch=self.num_pitch > 0)
 
 
-def stage_sizes(size: str, stem: str, num_pitch: int = 0) -> list[StageSize]:
+def stage_sizes(size: str, stem: str, num_pitch: int) -> list[StageSize]:
     """Return the stages of a size of network that begins with a stem."""
     recipe = SIZES[size]
     sizes = zip(recipe.channels, recipe.blocks, recipe.kernels, strict=True)

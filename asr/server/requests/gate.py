@@ -58,7 +58,7 @@ class AccessMiddleware:
         limits: Limits,
         metrics: Metrics,
         form: RefusalForm,
-        tokens: Collection[str] = (),
+        tokens: Collection[str],
         origins: Collection[str] = (),
     ) -> None:
         self._app, self._limits, self._metrics, self._form = app, limits, metrics, form
