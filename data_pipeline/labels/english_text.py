@@ -7,13 +7,14 @@ before or after: 1,234 (they drop the one), decades, Mrs., and initials and a.m.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from asr.base.text.hanzi_text import ONE_HANZI
 
 LATIN = re.compile("[A-Za-z]")
 INITIALS = re.compile(r"\b(?:[A-Z]\.){2,}")  # U.S.
 BEFORE = (
+    (re.compile(r"(?<=\d)\s?[–—]\s?(?=[$£€]?\d)"), " to "),
     (re.compile(r"(?<![\w)\]])-(?=1,\d{3})"), "negative "),
     (re.compile(r"(?<![\d,.$£€])(?=[$£€]?1,\d{3}(?![\d,]|st|nd|rd|th))"), "one "),  # they begin with thousand
     (re.compile(r"~(?=\d)"), "approximately "),
@@ -33,7 +34,17 @@ HALF_OF_DAY = re.compile(r"(?<=[a-z] )([AP])M\b")  # after the words of a number
 
 def is_english(text: str) -> bool:
     """Return whether a text has Latin letters, and no hanzi."""
-    return bool(LATIN.search(text)) and not ONE_HANZI.search(text)
+    return are_english([text])
+
+
+def are_english(texts: Iterable[str]) -> bool:
+    """Return whether texts have Latin letters, and no hanzi."""
+    has_latin = False
+    for text in texts:
+        if ONE_HANZI.search(text):
+            return False
+        has_latin = has_latin or bool(LATIN.search(text))
+    return has_latin
 
 
 def has_abbreviations(text: str) -> bool:

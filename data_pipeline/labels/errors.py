@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from asr.base.errors import UserError
 
+SIGN_IN_NUMBER = "number with a sign in it; write it out"  # a reason
+
 
 class UnlabelledError(UserError):
     """The reason why a text cannot be labelled.

@@ -37,7 +37,7 @@ from asr.base.text.hanzi_text import HANZI, HANZI_RUN, ONE_HANZI, SPACES_BETWEEN
 from asr.base.text.latin import with_spoken_digits, without_accents
 from asr.base.text.units import MANDARIN_UNITS, Unit, characters_in, is_mark
 from asr.base.vocabulary import WORD_BOUNDARY
-from data_pipeline.labels.errors import UnlabelledError
+from data_pipeline.labels.errors import SIGN_IN_NUMBER, UnlabelledError
 from data_pipeline.labels.mixed_text import LatinPart, SeparatedText, separated, together
 from data_pipeline.labels.readings.context import Draft
 from data_pipeline.labels.readings.sentence import in_context, read_by_dictionary
@@ -74,7 +74,6 @@ OTHER_SCRIPTS = "expected only hanzi, found other scripts; write them out as spo
 IN_MIXED = "expected hanzi and Latin letters, found"
 DIGITS_IN_MIXED = f"{IN_MIXED} digits apart from letters; write them out as spoken"
 OTHERS_IN_MIXED = f"{IN_MIXED} other scripts; write them out as spoken, or leave the sentence out"
-SIGN_IN_NUMBER = "number with a sign in it; write it out"
 SIGN = "sign that is read aloud; write it out"
 CAN_BE_NORMALIZED = (DIGITS, DIGITS_IN_MIXED, SIGN_IN_NUMBER, SIGN)  # reasons
 LONGEST_WORD = 4  # hanzi: a longer text without white space is not taken for one word

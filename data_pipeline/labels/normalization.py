@@ -1,25 +1,39 @@
 """Write out digits and signs as they are spoken, by WeTextProcessing's rules: 2019年 becomes 二零一九年.
 
-The rules are those of the package `wetext` (Apache-2.0), which runs them without a compiler of grammars.
+The rules are those of the package `wetext` (Apache-2.0), which runs them without a compiler of grammars. What
+they get wrong is changed before: ranges, thousands, the second of a month. A number whose sign they leave, or
+take for a minus where it may be a range or a score, is refused.
 """
 
 from __future__ import annotations
 
+import collections
+import copy
 import re
 import unicodedata
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from asr.base.errors import UserError
 from asr.base.system.files import whole_file
-from asr.base.text.hanzi_text import is_hanzi
-from data_pipeline.labels.english_text import english_as_spoken, has_abbreviations, is_english
+from asr.base.text.hanzi_text import ONE_HANZI, is_hanzi
+from data_pipeline.labels.english_text import are_english, english_as_spoken, has_abbreviations, is_english
+from data_pipeline.labels.errors import SIGN_IN_NUMBER, UnlabelledError
 
 REMEDY = "pip install 'polyphone[normalize]'"
 ROMAN = "ⅠⅡⅢⅣⅤⅥⅦⅧⅨⅩⅪⅫⅰⅱⅲⅳⅴⅵⅶⅷⅸⅹⅺⅻ"
 COMPATIBLE = ("<wide>", "<fraction>", "<circle>")
-RANGE = re.compile(r"(?<=\d)\u301c(?=\d)")  # 5〜6
+BEFORE = (  # their mends
+    (re.compile(r"(?<=[\d%])(?:\u301c|[\u2013\u2014]+)(?=\d)"), "~"),  # 5〜6, 5–6
+    (re.compile(r"(?<=\d)(%?)-(?=\d+(?:\.\d+)?(?:[%‰次点折成倍级]|年级))"), r"\1~"),
+    (re.compile(r"(?<![\d.,])(\d{1,3}),(\d{3})(?:,(\d{3}))?(?:,(\d{3}))?(?![\d,])"), r"\1\2\3\4"),
+    (re.compile(r"(?<=\d),(?=\d)"), "、"),  # 3，4个
+    (re.compile(r"¥(?=\d+(?:\.\d+)?[千万亿]*元)"), ""),
+    (re.compile("(?<=月)2(?=日)"), "二"),
+)
+INSIDE = re.compile(r"(?<=\d)[^\w\s、，,](?=\d)")  # a sign within a number
+MINUS, SUMS = "减", re.compile(r"[=+＝＋]|减|等于")
 FRACTION = re.compile("[¼-¾⅐-⅞]")
 MIXED = re.compile(rf"(?<=\d)(?={FRACTION.pattern})")  # 3½
 
@@ -53,12 +67,31 @@ class Normalizer:
         self._rules = Rules(lang="zh", operator="tn")
         self._english = Rules(lang="en", operator="tn")
 
+        self._in_english = False
+
+    def in_language_of(self, texts: Iterable[str]) -> Normalizer:
+        """Return one that reads numbers alone in English if these texts, of the same corpus, are English."""
+        other = copy.copy(self)
+        other._in_english = are_english(texts)
+        return other
+
     def __call__(self, text: str) -> str:
-        """Return the text as it is spoken; what the rules do not know stays as it is."""
-        if is_english(text):
-            return english_as_spoken(text, self._read_english)
-        text = FRACTION.sub(lambda found: self._read(_plain(found[0])), MIXED.sub("又", text))
-        return self._read(RANGE.sub("~", "".join(map(_plain, text))))
+        """Return the text as it is spoken; what the rules do not know stays as it is.
+
+        Raises:
+            UnlabelledError: how a sign within a number is read is not known.
+        """
+        if is_english(text) or (self._in_english and not ONE_HANZI.search(text)):
+            spoken = english_as_spoken(text, self._read_english)
+        else:
+            text = FRACTION.sub(lambda found: self._read(_plain(found[0])), MIXED.sub("又", text))
+            text = "".join(map(_plain, text))
+            for pattern, mended in BEFORE:
+                text = pattern.sub(mended, text)
+            spoken = self._read(text)
+        if sign := _unread_sign(text, spoken):
+            raise UnlabelledError(SIGN_IN_NUMBER, f"{sign!r} in {text!r}")
+        return spoken
 
     def _read(self, text: str) -> str:
         return str(self._rules.normalize(text))
@@ -78,6 +111,15 @@ def has_short_forms(text: str) -> bool:
 def has_numbers(text: str) -> bool:
     """Return whether a text has digits or other numbers that are not hanzi: 5, ５, ½, Ⅳ, ①."""
     return any(char.isnumeric() and not is_hanzi(char) for char in text)
+
+
+def _unread_sign(text: str, spoken: str) -> str:
+    """Return a sign within a number that was not read, or may not be the minus that it was read as."""
+    inside = collections.Counter(INSIDE.findall(text))
+    if "-" in inside and MINUS in spoken and not SUMS.search(text):
+        return "-"
+    left = (sign for sign, number in inside.items() if spoken.count(sign) > text.count(sign) - number)
+    return next(left, "")
 
 
 def _plain(char: str) -> str:

@@ -87,6 +87,13 @@ class Labeller:
         normalizer = Normalizer() if reading.normalize else None
         return cls(chosen or usual, units is None, reading, reading.policy(), normalizer, pieces)
 
+    def in_language_of(self, recordings: Iterable[Recording]) -> Labeller:
+        """Return one whose normalizer reads numbers alone in the language of these recordings."""
+        if self.normalizer is None:
+            return self
+        normalizer = self.normalizer.in_language_of(recording.text for recording in recordings)
+        return dataclasses.replace(self, normalizer=normalizer)
+
     def description(self, recordings: Sequence[Recording]) -> LabelsDescription | None:
         """Return how the syllables of recordings are made from text; None if none is.
 
@@ -113,7 +120,7 @@ class Labeller:
             texts = {one.text: spoken_digits(one.text) for one in to_read}
             if self.normalizer is not None:
                 texts = {
-                    text: self.normalizer(spoken) if has_short_forms(spoken) else spoken
+                    text: self._in_full(spoken) if has_short_forms(spoken) else spoken
                     for text, spoken in texts.items()
                 }
             labels = label_all(list(texts.values()), self.units, self.policy)
@@ -146,6 +153,14 @@ class Labeller:
             raise labels
         text = self.normalizer(text)
         return text, label(text, self.units, self.policy)
+
+    def _in_full(self, text: str) -> str:
+        """Return a text as it is spoken; where that is not known, as it is written, which has no label."""
+        assert self.normalizer is not None
+        try:
+            return self.normalizer(text)
+        except UnlabelledError:
+            return text
 
     def _keeps(self, recording: Recording) -> bool:
         return self.labels_given and bool(recording.tokens)

@@ -191,6 +191,7 @@ def _prepare(
             f"{sources[0]}: {reading.language} is Cantonese, which Mandarin pinyin does not describe; "
             "label it by units=characters, or write jyutping as tokens into a manifest of your own"
         )
+    labeller = labeller.in_language_of(recordings)
     labels = labeller.description(recordings)
     usable = _usable_utterances(recordings, labeller, target / "audio", on_progress, cluster)
     if usable.left_out:  # splits are of what can be used

@@ -165,9 +165,12 @@ def _sayable(text: str, tokens: tuple[str, ...]) -> Sentence | str:
 
 
 def _written_out(text: str) -> str:
-    """Return a text with its numbers as they are spoken; unchanged if the extra that does it is missing."""
+    """Return a text with its numbers as spoken; unchanged if that is not known, or needs an extra."""
     normalizer = _normalizer()
-    return normalizer(text) if normalizer else text
+    try:
+        return normalizer(text) if normalizer else text
+    except UnlabelledError:
+        return text
 
 
 @functools.cache

@@ -1,3 +1,4 @@
+import itertools
 import json
 import sys
 
@@ -11,6 +12,7 @@ from asr.base.errors import UserError
 from asr.cli.main import main
 from asr.evaluation.scores import EvaluationRecord, tones_of
 from asr.training.data import with_manifests
+from data_pipeline.labels.errors import UnlabelledError
 from data_pipeline.labels.from_text import LABELS_VERSION
 from data_pipeline.labels.normalization import Normalizer, has_numbers
 from data_pipeline.manifests.manifest import read_manifest
@@ -228,6 +230,19 @@ def test_normalized_texts_are_labelled_and_listed(units, with_digits, tmp_path, 
         ("５～6个", "五到六个"),
         ("5〜6个", "五到六个"),
         ("涨了50％", "涨了百分之五十"),
+        ("学生有5—6个", "学生有五到六个"),
+        ("9–12岁", "九到十二岁"),
+        ("10-20%的人", "十到百分之二十的人"),
+        ("约10%-20%的人", "约百分之十到百分之二十的人"),
+        ("2-3次", "二到三次"),
+        ("6-7点", "六到七点"),
+        ("花了￥12,500元", "花了一万二千五百元"),
+        ("花了¥1,500", "花了一千五百元"),
+        ("¥1,234,567", "一百二十三万四千五百六十七元"),
+        ("3，4个人", "三、四个人"),
+        ("今天是2月2日", "今天是二月二日"),
+        ("2020年2月2日", "二零二零年二月二日"),
+        ("5-3=2", "五减三等于二"),
         ("二十一人", "二十一人"),
     ],
 )
@@ -235,6 +250,37 @@ def test_wide_circled_and_roman_numbers_and_fractions_are_written_out(written, s
     pytest.importorskip("wetext")
     assert Normalizer()(written) == spoken
     assert has_numbers(written) == (written != spoken)
+
+
+@pytest.mark.parametrize(
+    ("written", "sign"),
+    [("第1.2.3版", "."), ("7*24小时", "*"), ("比分3-2", "-"), ("3′20″", "′"), ("2019-20赛季", "-")],
+)
+def test_number_with_a_sign_that_is_not_read_is_refused(written, sign):
+    pytest.importorskip("wetext")
+    with pytest.raises(UnlabelledError, match="number with a sign in it") as raised:
+        Normalizer()(written)
+    assert raised.value.detail.startswith(repr(sign))
+
+
+@pytest.mark.parametrize("units", ["characters", "syllables"])
+def test_recordings_whose_number_is_not_read_are_left_out(source, tmp_path, units):
+    pytest.importorskip("wetext")
+    (source / "c0.txt").write_text("第1.2.3版", encoding="utf-8")
+    out = tmp_path / "out"
+    assert main(["prepare", "folder", str(source), str(out), "--normalize", "--units", units]) == 0
+    assert "number with a sign in it" in (out / "left_out.tsv").read_text("utf-8")
+    assert not any("版" in text for text in labels_in(out))
+
+
+def test_numbers_alone_in_an_english_corpus_are_read_in_english(source, tmp_path):
+    pytest.importorskip("wetext")
+    texts = itertools.cycle(["2019", "turn the light on", "0.5", "good night"])
+    for path, text in zip(sorted(source.glob("*.txt")), texts, strict=False):
+        path.write_text(text, encoding="utf-8")
+    out = tmp_path / "out"
+    assert main(["prepare", "folder", str(source), str(out), "--normalize", "--units", "characters"]) == 0
+    assert {"twenty nineteen", "zero point five"} <= labels_in(out).keys()
 
 
 def test_digits_are_left_out_with_the_remedy(with_digits, tmp_path, capsys):
