@@ -197,16 +197,19 @@ def _make_trainer(config: Config, devices: Devices, folder: Path) -> tuple[Train
     from data_pipeline.augment.augmenter import Augmenter
     from data_pipeline.augment.piece_sampling import PieceSampler
     from data_pipeline.batches.dataset import Dataset
+    from data_pipeline.preparation.combined_corpora import weights_of
 
     vocabulary = make_vocabulary(config)
     with engine.scope():
         model = make_acoustic_model(config, vocabulary, for_training=True)
     augmenter = Augmenter.load(config.augment, config.train.seed)
+    utterances = _trainable_utterances(config)
     data = Dataset(
-        _trainable_utterances(config),
+        utterances,
         vocabulary,
         config.train.batch_clips_s,
         augmenter,
+        weights_of(config.data.weights, list(filter(None, utterances.columns.corpora_in_use()))),
         label_weight=config.train.label_weight,
         piece_sampler=PieceSampler.of(config.augment, vocabulary),
     )

@@ -10,6 +10,7 @@ import contextlib
 import datetime
 import os
 import shutil
+import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -230,21 +231,25 @@ def _whole_folder(out: Path) -> Iterator[Path]:
     """Yield a temporary folder that replaces `out`, an older folder of models, once it is complete."""
     out = Path(os.path.realpath(out))  # a link is kept, its target is replaced
     _refuse_other_folders(out)
-    part = out.with_name(f".{out.name}.part")
     try:
-        shutil.rmtree(part, ignore_errors=True)  # of a process that was killed
-        part.mkdir(parents=True)
+        out.parent.mkdir(parents=True, exist_ok=True)
+        hidden = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}-"))
     except OSError as error:
         raise cannot_write(out, "folder", error) from None
+    part, old = hidden / out.name, hidden / "old"
     try:
+        part.mkdir()
         yield part
         try:
-            shutil.rmtree(out, ignore_errors=True)
-            part.replace(out)
+            if out.exists():
+                out.rename(old)
+            part.rename(out)
         except OSError as error:
             raise cannot_write(out, "folder", error) from None
     finally:
-        shutil.rmtree(part, ignore_errors=True)
+        if old.exists() and not out.exists():  # interrupted between both
+            old.rename(out)
+        shutil.rmtree(hidden, ignore_errors=True)
 
 
 def _refuse_other_folders(out: Path) -> None:

@@ -17,7 +17,7 @@ from pathlib import Path
 from asr.audio.formats import AUDIO_SUFFIXES
 from asr.audio.media.kinds import media_kind
 from asr.base.errors import UserError
-from asr.base.system.files import files_of, whole_file
+from asr.base.system.files import LONGEST_NAME, files_of, whole_file
 from asr.base.system.storage.address import Address, path_of, refuse_address
 from asr.base.text.wording import counted
 from asr.transcription.formats import (
@@ -136,7 +136,8 @@ def files_of_recordings(
         format_name: of the files, which decides their suffix.
 
     Raises:
-        UserError: `out` is the wrong one of both, or two recordings would be written to one file.
+        UserError: `out` is the wrong one of both, or two recordings would be written to one file, or to
+            one whose name is too long.
     """
     refuse_address(out, "`out`")
     folders = [path_of(argument) for argument in arguments if path_of(argument).is_dir()]
@@ -152,6 +153,9 @@ def files_of_recordings(
     for name in names:
         kept = name.name if shared[name.with_suffix("")] > 1 else name.stem  # a.wav and a.mp3: a.wav.srt
         paths.append(out / name.with_name(kept + SUFFIXES[format_name]))
+    for source, path in zip(sources, paths, strict=True):
+        if len(os.fsencode(path.name)) > LONGEST_NAME:
+            raise UserError(f"{source}: its name is too long for one that ends in {path.suffix}; rename it")
     for path, count in Counter(paths).items():
         if count > 1:
             both = " and ".join(str(s) for s, p in zip(sources, paths, strict=True) if p == path)

@@ -238,7 +238,9 @@ class Dataset:
             yield np.arange(len(self.utterances))
             return
         drawn = uniform_numbers(self.augmenter.seed, epoch + DRAW_STRIDE, self.keys)
-        num_copies = np.floor(self._weights + drawn).astype(np.int64)
+        expected = self._weights + drawn
+        num_copies = np.floor(expected).astype(np.int64)
+        num_copies[expected.argmax()] = max(1, num_copies.max())  # no epoch is empty, however low the weights
         for copy in range(int(num_copies.max())):
             yield np.flatnonzero(num_copies > copy)
 

@@ -60,6 +60,7 @@ from data_pipeline.work import Threads, in_parallel
 SHARD_BYTES = 512 << 20
 AT_ONCE = 16  # recordings that a thread holds in memory
 NOT_PACKED = -1
+SAME_S = 1e-3  # durations in manifests are rounded, and resampling rounds to whole samples
 PLACE = np.dtype([("file", "i4"), ("begin", "i8"), ("num_bytes", "i8")])  # of a recording, as a file's number
 KEPT_CONTAINERS = {"FLAC", "OGG"}
 
@@ -129,20 +130,26 @@ def _packed_before(target: Path, utterances: Utterances, kind: PackFormat) -> Pa
     packed, by_id = read_manifest(target), UtterancesById(utterances)
     is_packed = np.zeros(len(utterances), np.bool_)
     files = set()
+    remedy = f"remove {target} and {target.name}-*.{kind}, or choose another folder"
     for one in packed:
         index = by_id.find(one.id)
         if index is None or not _is_same(utterances[index], one):
-            raise UserError(f"{target}: contains other utterances; remove it, or choose another folder")
+            raise UserError(f"{target}: contains other utterances ({one.id}); {remedy}")
         is_packed[index] = True
         files.add(one.audio_path.rpartition("@")[0])
     if any(not file.endswith(f".{kind}") for file in files):
         raise UserError(f"{target}: is packed in another format; choose another folder")
-    missing = utterances.take(np.flatnonzero(~is_packed))
-    return Packed(target, packed, len(files), [LeftOut(one.audio_path, UNREADABLE_AUDIO) for one in missing])
+    left_out = []
+    for one in utterances.take(np.flatnonzero(~is_packed)):
+        if not isinstance(file := _as_file(one), LeftOut):
+            raise UserError(f"{target}: lacks utterances that can be read ({one.id}); {remedy}")
+        left_out.append(file)
+    return Packed(target, packed, len(files), left_out)
 
 
 def _is_same(one: Utterance, other: Utterance) -> bool:
-    return (round(one.duration_s, 4), one.tokens) == (round(other.duration_s, 4), other.tokens)
+    is_as_long = round(one.duration_s, 4) == round(other.duration_s, 4)
+    return is_as_long and fields_of(one) == fields_of(other)
 
 
 def _pack(
@@ -311,7 +318,10 @@ def _places_in(
             index = by_id.find(entry.fields["id"])
             if index is None or fields_of(utterances[index]) != entry.fields:
                 return None
+            header = audio_header(piece_of_file(path, entry.begin, entry.num_bytes))
+            if abs(header.duration_s - utterances[index].duration_s) > SAME_S:
+                return None
             places[index] = (number, entry.begin, entry.num_bytes)
-    except ValueError:
+    except (ValueError, UserError):
         return None
     return places

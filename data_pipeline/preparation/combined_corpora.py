@@ -10,6 +10,7 @@ Ids and speakers get their corpus's name in front, since two corpora may use the
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,7 +24,13 @@ from asr.base.types import Utterance
 from asr.base.work import OnProgress, Work, ignore_progress
 from data_pipeline.manifests.left_out import reason_lines, write_left_out
 from data_pipeline.manifests.manifest import holds_utterances, read_manifest, write_manifest
-from data_pipeline.preparation.description import LEFT_OUT, OWN_UNITS, PreparedCorpus, write_prepared
+from data_pipeline.preparation.description import (
+    LEFT_OUT,
+    OWN_UNITS,
+    PreparedCorpus,
+    prepared_before,
+    write_prepared,
+)
 from data_pipeline.preparation.learned_units import (
     PieceUnits,
     labelled_by_pieces,
@@ -213,7 +220,7 @@ def prepare_joint(
 
     Raises:
         UserError: a corpus cannot be prepared, their labels are of different units, a speaker does not
-            exist, or nothing is left to train on.
+            exist, nothing is left to train on, or the same corpora were joined with other units.
     """
     speakers = _entries(held_out_speakers)
     target = folder_of(parts, prepared_dir, held_out_speakers, strings)
@@ -249,6 +256,8 @@ def prepare_joint(
         "held_out_speakers": ", ".join(speakers),
         "strings": ", ".join(with_strings),
     }
+    prepared_before(target, origin, other_units=False)
+    _refuse_same_names(sets)
     waiting = Work("waiting for another training that joins these corpora", 0)
     notes: list[str] = []
     with exclusive_lock(target, "joining corpora", on_wait=lambda: on_progress(waiting)):
@@ -296,6 +305,20 @@ def _with_pieces(
         for name in sets
     }
     return found, [labelled.note, *reason_lines(labelled.left_out, folder / LEFT_OUT)]
+
+
+def _refuse_same_names(sets: Mapping[str, Sets]) -> None:
+    """Raise a UserError where names that begin with those of their corpora are the same in two of them."""
+    of_name: dict[tuple[str, str], str] = {}
+    for name, of_part in sets.items():
+        for utterance in itertools.chain.from_iterable(of_part.values()):
+            for what, full in (("recording", utterance.id), ("speaker", utterance.speaker)):
+                other = of_name.setdefault((what, full), name) if full else name
+                if other != name:
+                    raise UserError(
+                        f"data.corpus: {other} and {name} would both have the {what} {full!r}, since names "
+                        "begin with that of their corpus; give one of the corpora another name"
+                    )
 
 
 def _entries(setting: str) -> list[str]:

@@ -15,8 +15,9 @@ from typing import Any
 from asr.base.errors import UserError
 from asr.base.system.files import sha256_of, whole_file
 from asr.base.system.shards import has_manifest, shards_of, single_file
+from asr.base.system.storage.address import path_of
 from asr.base.system.storage.refusals import StorageError
-from asr.base.text.pieces import Pieces
+from asr.base.text.pieces import UNITS_MODEL, Pieces
 from asr.base.text.wording import counted, duration
 from asr.base.types import Utterance
 from data_pipeline.corpora import find_corpus
@@ -143,15 +144,17 @@ def labels_beside(manifest: Path) -> LabelsDescription | None:
 
 
 def carry_labels(folder: Path, sources: Mapping[str, Path]) -> None:
-    """Write how the syllables of manifests were made from text beside manifests that were made of them.
+    """Write how labels were made beside manifests that were made of others: from text, and of which pieces.
 
     Args:
         folder: of the new manifests.
         sources: name of each new manifest -> the one that it was made of.
 
     Raises:
-        UserError: the description cannot be written.
+        UserError: the description cannot be written, or the folder has the pieces of other labels.
     """
+    for source in sources.values():
+        _carry_pieces(path_of(source).parent / UNITS_MODEL, folder / UNITS_MODEL)
     try:
         before = dict(_carried(folder))
     except UNREADABLE:
@@ -164,6 +167,17 @@ def carry_labels(folder: Path, sources: Mapping[str, Path]) -> None:
             file.write(
                 json.dumps(kept, ensure_ascii=False, indent=2).encode(errors="backslashreplace") + b"\n"
             )
+
+
+def _carry_pieces(old: Path, new: Path) -> None:
+    if not old.exists():
+        return
+    content = old.read_bytes()
+    if new.exists() and new.read_bytes() != content:
+        raise UserError(f"{new}: the pieces of other labels than those beside {old}; choose another folder")
+    if not new.exists():
+        with whole_file(new, "model of pieces") as file:
+            file.write(content)
 
 
 def _carried(folder: Path) -> Mapping[str, Mapping[str, Any]]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import operator
 import zlib
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 
 from data_pipeline.text.sentences import sentence_key
@@ -47,8 +48,10 @@ def splits_by_speaker(recordings: Sequence[Recording]) -> tuple[dict[str, Sequen
         recordings: of at least FEW_SPEAKERS speakers.
     """
     wanted = ("test", "dev")
-    cut = _cut(recordings, wanted, _speaker, largest=len(recordings))
-    return {**cut}, f"dev and test made of at least {HELD_OUT:.0%} of the recordings each, other speakers"
+    sizes = sorted(Counter(map(_speaker, recordings)).values())
+    largest = max(sizes[len(wanted) - 1], 2 * HELD_OUT * len(recordings))  # so that there is one for each
+    cut = _cut(recordings, wanted, _speaker, largest)
+    return {**cut}, "dev and test made of other speakers, of few recordings where there is a choice"
 
 
 def _note(wanted: Sequence[str], cut: Mapping[str, Sequence[Recording]], what: str) -> str:
@@ -101,13 +104,15 @@ def _cut(
     order = sorted(groups, key=lambda name: (zlib.crc32(name.encode(errors="backslashreplace")), name))
     target = HELD_OUT * len(recordings)
     largest = max(2 * target, 1) if largest is None else largest
+    small = [name for name in order if len(groups[name]) <= largest]
     split_of: dict[str, str] = {}
-    for split in wanted:
-        taken = 0
-        for name in order:
-            fits = not taken or taken + len(groups[name]) <= 2 * target
-            small = len(groups[name]) <= largest
-            if name not in split_of and taken < target and fits and small and len(order) - len(split_of) > 1:
+    for number, split in enumerate(wanted, 1):
+        taken, num_later = 0, len(wanted) - number
+        for name in small:
+            if name in split_of or taken >= target or len(order) - len(split_of) == 1:
+                continue
+            is_spare = len(small) - len(split_of) > num_later  # each of the later splits can have one
+            if not taken or (is_spare and taken + len(groups[name]) <= 2 * target):
                 split_of[name] = split
                 taken += len(groups[name])
     cut: dict[str, list[Recording]] = {

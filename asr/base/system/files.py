@@ -7,6 +7,7 @@ import errno
 import hashlib
 import os
 import tempfile
+import zlib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import BinaryIO
@@ -14,6 +15,8 @@ from typing import BinaryIO
 from asr.base.errors import UserError
 from asr.base.system.shards import open_shard
 from asr.base.system.storage.address import Address
+
+LONGEST_NAME = 255  # bytes of a file's name, on all usual disks
 
 
 def is_utf8(text: str) -> bool:
@@ -100,7 +103,10 @@ def whole_file(path: Path, what: str) -> Iterator[BinaryIO]:
     Raises:
         UserError: the file cannot be written.
     """
-    temporary = path.with_name(path.name + ".part")
+    name = f"{path.name}.part"
+    if len(os.fsencode(name)) > LONGEST_NAME:
+        name = f"{zlib.crc32(os.fsencode(path.name)):08x}.part"
+    temporary = path.with_name(name)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("wb") as file:

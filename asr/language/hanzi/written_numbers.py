@@ -13,6 +13,7 @@ import dataclasses
 import functools
 import itertools
 import math
+import re
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
@@ -22,6 +23,9 @@ from typing_extensions import override
 from asr.base.errors import UserError
 from asr.language.hanzi.converter import Conversion, Converter, HanziWord
 from asr.language.hanzi.lattice import Lattice
+
+BEFORE_POINTS = re.compile("[得打扣加减差考评满][了过分]?$")  # before 十分 as a number; else it is an adverb
+NO_SECONDS = re.compile(r"(?<=\d:\d\d):00$")
 
 
 class Rewriting(NamedTuple):
@@ -96,7 +100,8 @@ def rewritten(conversion: Conversion, rules: Rules) -> Conversion:
     A word that is only in part within a stretch is cut where it has one character for each syllable; else it
     belongs to the stretch as a whole.
     """
-    rewritings = rules(conversion.text)
+    found = (_mended(one, conversion.text) for one in rules(conversion.text))
+    rewritings = [one for one in found if not _is_misread(one, conversion.text)]
     if not rewritings:
         return conversion
     edges = {edge for one in rewritings for edge in (one.begin, one.end)}
@@ -116,6 +121,20 @@ def rewritten(conversion: Conversion, rules: Rules) -> Conversion:
         words.append(_joined(pieces[first:index], before + rewriting.text + behind))
     words += pieces[index:]
     return dataclasses.replace(conversion, text="".join(word.text for word in words), words=tuple(words))
+
+
+def _mended(one: Rewriting, text: str) -> Rewriting:
+    """Return a rewriting without seconds that nobody said, and with minutes as they are said."""
+    said = text[one.begin : one.end]
+    written = one.text if "秒" in said else NO_SECONDS.sub("", one.text)
+    return one._replace(text=f"{written.removesuffix('min')}分钟" if said.endswith("分钟") else written)
+
+
+def _is_misread(one: Rewriting, text: str) -> bool:
+    """Return whether a stretch is no number (十分感谢), or is written as another (一米七八, 三点一刻)."""
+    if text[one.begin : one.end] == "十分":
+        return not BEFORE_POINTS.search(text[: one.begin])
+    return one.text.endswith("刻") or ("~" in one.text and text[: one.begin].endswith("米"))
 
 
 def _pieces(words: Sequence[HanziWord], edges: set[int]) -> Iterator[HanziWord]:

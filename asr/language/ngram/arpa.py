@@ -36,6 +36,7 @@ UNKNOWN_MISSING_LOG10_PROB = -100.0
 DATA, END = b"\\data\\", b"\\end\\"
 COUNT = re.compile(rb"ngram\s+(\d+)\s*=\s*(\d+)\s*")
 MAX_BYTES_PER_GZIPPED_BYTE = 1032  # deflate's highest compression ratio
+NEVER = -99.0  # logarithm of a probability of 0, which some toolkits write as -inf
 ROWS_AT_ONCE = 1 << 16
 
 
@@ -178,7 +179,7 @@ def _read_line(
     if len(fields) not in (order + 1, order + 2):
         expected = f"a probability, {order} words" + ("" if longest else " and optionally a backoff")
         raise text.error(expected, _shown(line))
-    prob = _number(text, fields[0])
+    prob = NEVER if fields[0].lower() == b"-inf" else _number(text, fields[0])
     if prob > 0:
         raise text.error("a logarithm of a probability, 0 or less", str(prob), "train the model again")
     backoff = _number(text, fields[-1]) if len(fields) == order + 2 else float(NO_EXTENSION)

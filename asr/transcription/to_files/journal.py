@@ -194,6 +194,15 @@ def open_journal(out: Path, model: str, sources: Sequence[Path]) -> Iterator[Jou
             file.close()
 
 
+def names_in(path: Path) -> set[str]:
+    """Return the recordings that have a row in a journal; none if there is no journal."""
+    try:
+        with path.open("rb") as file:
+            return {row.name for line in itertools.islice(file, 1, None) if (row := _parse_row(line))}
+    except OSError:
+        return set()
+
+
 def journal_path(out: Path) -> Path:
     """Return the path of the journal beside a file of results."""
     return out.with_name(out.name + SUFFIX)

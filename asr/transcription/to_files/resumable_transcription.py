@@ -22,7 +22,7 @@ from asr.base.work import OnProgress, Work, ignore_progress
 from asr.transcription.file_recognizer import FileRecognizer, file_chunks
 from asr.transcription.files import refuse_bad_out, write_list
 from asr.transcription.formats import FileFormat, ListFormat, format_transcript
-from asr.transcription.to_files.journal import Journal, journal_path, model_digest, open_journal
+from asr.transcription.to_files.journal import Journal, journal_path, model_digest, names_in, open_journal
 from asr.transcription.to_files.shards import Shard, ShardInfo
 from asr.transcription.transcript import Transcript
 
@@ -164,9 +164,9 @@ def transcribe_to_files(
     if not is_only_file:
         done = [source for source in sources if outs[source].exists()]
         _log_done(done, len(sources))
-        if not journal_path(kept).exists():  # of which the recordings must be the same
-            there = set(done)
-            sources = [source for source in sources if source not in there]
+        before = names_in(journal_path(kept))  # the interrupted call's, with which its recordings begin
+        there = {source for source in done if str(source) not in before}
+        sources = [source for source in sources if source not in there]
     if not sources:
         return 0
     with resumable_transcripts(recognizer, sources, kept, on_progress, write) as journal:

@@ -49,6 +49,12 @@ def test_inspect_prints_and_draws_statistics(train, tmp_path, capsys):
         assert expected in words
 
 
+def test_recordings_without_a_speaker_are_not_counted_as_one(train, tmp_path, capsys):
+    write_manifest(tmp_path / "m.jsonl", [*train, utterance("z", 300.0, "ni3")])
+    assert main(["inspect", str(tmp_path / "m.jsonl")]) == 0
+    assert "2, from 4 s to 24 s each" in capsys.readouterr().out
+
+
 def test_inspect_accepts_a_manifest_without_labels(tmp_path, capsys):
     write_manifest(tmp_path / "m.jsonl", [utterance("a", 1.0, "")])
     assert main(["inspect", str(tmp_path / "m.jsonl"), "--html", str(tmp_path / "m.html")]) == 0

@@ -195,6 +195,13 @@ def test_fractions_of_a_weight_are_drawn_in_every_epoch(joint):
         assert not place % 2 or 1.25 < np.mean(found) < 1.75
 
 
+def test_no_epoch_is_empty_however_low_the_weights(joint):
+    few = dataclasses.replace(joint, weights={"a": 0.01, "b": 0.01})
+    sizes = [sum(counts(few, epoch).values()) for epoch in range(20)]
+    assert set(sizes) <= {1, 2}
+    assert len({place for epoch in range(20) for place, count in counts(few, epoch).items() if count}) > 5
+
+
 def test_copies_of_a_clip_are_varied_differently(joint):
     plan, batches = dataclasses.replace(joint, weights={"a": 3.0}).epoch(0, 1, anything_fits)
     lengths = collections.defaultdict(set)

@@ -1,5 +1,6 @@
 import dataclasses
 import io
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -16,6 +17,8 @@ from asr.audio.recording import audio_header, piece_of_file, read_audio
 from asr.base.config import AugmentConfig
 from asr.base.errors import UserError
 from asr.base.system.lock import exclusive_lock
+from asr.base.text.pieces import UNITS_MODEL, learn_pieces
+from asr.base.text.units import LearnedUnits
 from asr.base.vocabulary import Vocabulary
 from asr.cli.main import main
 from data_pipeline.augment.augmenter import Augmenter
@@ -171,6 +174,48 @@ def test_unreadable_recording_is_listed_and_the_others_are_packed(clips, tmp_pat
     assert [u.id for u in read_manifest(tmp_path / "out" / "m.jsonl")] == [u.id for u in clips[1:3]]
     assert "gone.wav" in (tmp_path / "out" / "m.left_out.tsv").read_text("utf-8")
     assert "gone.wav" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("change", ["more", "repaired", "speaker"])
+def test_packing_again_after_the_corpus_has_changed_raises(clips, tmp_path, change):
+    lost = dataclasses.replace(clips[0], id="lost", audio_path=str(tmp_path / "lost.wav"))
+    rows = [lost, *clips[:4]]
+    write_manifest(tmp_path / "m.jsonl", rows)
+    first = pack_manifest(tmp_path / "m.jsonl", tmp_path / "out")
+    assert pack_manifest(tmp_path / "m.jsonl", tmp_path / "out").left_out == first.left_out
+    if change == "more":
+        rows.append(clips[5])
+    elif change == "repaired":
+        shutil.copy(clips[0].audio_path, lost.audio_path)
+    else:
+        rows[1] = dataclasses.replace(rows[1], speaker="somebody")
+    write_manifest(tmp_path / "m.jsonl", rows)
+    with pytest.raises(UserError, match=r"m\.jsonl: .* utterances .*; remove .*m\.jsonl-\*\.tfrecord"):
+        pack_manifest(tmp_path / "m.jsonl", tmp_path / "out")
+
+
+def test_files_of_a_pack_without_manifest_are_replaced_where_recordings_were_cut(clips, tmp_path):
+    path = tmp_path / "a.wav"
+    samples, rate_hz = soundfile.read(clips[0].audio_path)
+    rows = [dataclasses.replace(clips[0], audio_path=str(path)), clips[1]]
+    for seconds_off in (0, 0.3):
+        kept = samples[round(seconds_off * rate_hz) :]
+        soundfile.write(path, kept, rate_hz)
+        rows[0] = dataclasses.replace(rows[0], duration_s=len(kept) / rate_hz)
+        write_manifest(tmp_path / "m.jsonl", rows)
+        (tmp_path / "out" / "m.jsonl").unlink(missing_ok=True)
+        for one in pack_manifest(tmp_path / "m.jsonl", tmp_path / "out").utterances:
+            assert audio_header(one.audio_path).duration_s == pytest.approx(one.duration_s, abs=1e-3)
+
+
+def test_model_of_pieces_is_beside_packed_manifests(clips, tmp_path):
+    write_manifest(tmp_path / "m.jsonl", clips[:2])
+    learn_pieces(["the cat sat on the mat"], LearnedUnits("bpe", 15)).save(tmp_path / UNITS_MODEL)
+    pack_manifest(tmp_path / "m.jsonl", tmp_path / "out")
+    assert (tmp_path / "out" / UNITS_MODEL).read_bytes() == (tmp_path / UNITS_MODEL).read_bytes()
+    learn_pieces(["a dog ate the cat"], LearnedUnits("bpe", 15)).save(tmp_path / UNITS_MODEL)
+    with pytest.raises(UserError, match="the pieces of other labels"):
+        pack_manifest(tmp_path / "m.jsonl", tmp_path / "out")
 
 
 def test_repeated_pack_keeps_finished_files_and_replaces_partial_ones(mixed, clips, tmp_path):

@@ -73,6 +73,29 @@ def test_further_test_sets_of_joint_corpora_are_named(tmp_path):
     assert not any("not evaluated" in line for line in single.lines({}))
 
 
+def test_corpora_joined_with_other_units_before_are_refused_and_stay(parts, tmp_path):
+    before = prepare_joint(parts, tmp_path / "data", "characters").manifests["train"].read_bytes()
+    with pytest.raises(
+        UserError, match=r"one\+two: prepared with units 'characters', expected 'mixed:words'"
+    ):
+        prepare_joint(parts, tmp_path / "data", "mixed:words")
+    assert (tmp_path / "data" / "one+two" / "train.jsonl").read_bytes() == before
+
+
+def test_names_that_two_corpora_would_share_are_refused(tmp_path):
+    build(tmp_path / "source" / "mine", {"old-c1": "你好", "a": "再见"})
+    build(tmp_path / "source" / "mine-old", {"c1": "长大"})
+    for split in ("train", "dev", "test"):
+        (tmp_path / "source" / "mine-old" / f"{split}-c1.wav").rename(
+            tmp_path / "source" / "mine-old" / f"x{split}-c1.wav"
+        )
+        table = tmp_path / "source" / "mine-old" / f"{split}.csv"
+        table.write_text(table.read_text("utf-8").replace(f"{split}-c1.wav", f"x{split}-c1.wav"), "utf-8")
+    parts = parts_of("mine=table, mine-old=table", str(tmp_path / "source"))
+    with pytest.raises(UserError, match="mine and mine-old would both have the speaker 'mine-old-c1'"):
+        prepare_joint(parts, tmp_path / "data")
+
+
 def test_all_missing_sources_are_named_before_anything_is_prepared(parts, tmp_path):
     wrong = [*parts, *parts_of("lost=table, gone=json_lines", f"lost={tmp_path / 'nowhere'}")]
     with pytest.raises(UserError) as error:

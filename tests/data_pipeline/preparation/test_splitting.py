@@ -1,6 +1,6 @@
 import pytest
 
-from data_pipeline.preparation.splitting import complete_splits
+from data_pipeline.preparation.splitting import complete_splits, splits_by_speaker
 from data_pipeline.types import Recording
 
 
@@ -49,6 +49,21 @@ def test_speaker_with_most_recordings_stays_in_train():
         assert {r.speaker for r in much} <= {r.speaker for r in splits["train"]}
         assert splits["dev"]
         assert splits["test"]
+
+
+@pytest.mark.parametrize("sizes", [(38, 2, 2), (500, 20, 20), (500, 400, 20, 20), (50, 40, 30)])
+def test_of_few_speakers_those_with_few_recordings_are_held_out(sizes):
+    for name in "abcdefghijkl":
+        rows = [
+            Recording(f"{place}-{i}", f"{place}-{i}.wav", f"句{i}", f"{name}{place}")
+            for place, size in enumerate(sizes)
+            for i in range(size)
+        ]
+        splits, _ = splits_by_speaker(rows)
+        held_out = {place: {r.speaker for r in splits[place]} for place in ("dev", "test")}
+        assert all(len(speakers) == 1 for speakers in held_out.values())
+        assert f"{name}0" in {r.speaker for r in splits["train"]}
+        assert len(splits["dev"]) + len(splits["test"]) == sum(sorted(sizes)[:2])
 
 
 def test_sentences_that_differ_only_in_punctuation_are_in_one_split():

@@ -108,6 +108,6 @@ def _speakers(inspection: Inspection) -> str:
 
     if not inspection.num_speakers:
         return "not given"
-    first, *_, last = [*inspection.speaker_s.items()] * 2
-    share = f", from {duration(last[1])} to {duration(first[1])} each" if inspection.num_speakers > 1 else ""
+    seconds = [length_s for name, length_s in inspection.speaker_s.items() if name]
+    share = f", from {duration(min(seconds))} to {duration(max(seconds))} each" if len(seconds) > 1 else ""
     return f"{inspection.num_speakers:,}{share}"

@@ -118,6 +118,7 @@ def test_rolling_subtitles_with_a_time_for_each_word_are_read_once():
         (r"{\an8}上方", "上方"),
         ("{y:i}旧式", "旧式"),
         ("- 你来了", "你来了"),
+        ("-5度", "-5度"),
         (">> 新闻", "新闻"),
         ("说话人1：你好", "你好"),
         ("Speaker 2: 你好", "你好"),

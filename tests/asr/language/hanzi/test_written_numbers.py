@@ -35,6 +35,23 @@ def test_number_is_one_word_with_the_syllables_that_it_is_read_as(
     assert [word.start for word in conversion.words[1:]] == [word.end for word in conversion.words[:-1]]
 
 
+@pytest.mark.parametrize(
+    ("syllables", "text"),
+    [
+        ("shi2 fen1 gan3 xie4", "十分感谢"),
+        ("fei1 chang2 gan3 xie4 shi2 fen1 zhong4 yao4", "非常感谢十分重要"),
+        ("ta1 kao3 le5 shi2 fen1", "他考了10分"),
+        ("deng3 shi2 fen1 zhong1", "等10分钟"),
+        ("san1 dian3 shi2 fen1 kai1 hui4", "03:10开会"),
+        ("san1 dian3 yi2 ke4", "三点一刻"),
+        ("wo3 yi4 mi3 qi1 ba1", "我一米七八"),
+        ("shi2 fen1 zhi1 yi1", "1/10"),
+    ],
+)
+def test_words_that_are_no_numbers_stay_and_times_are_as_they_are_said(converter, syllables, text):
+    assert converter.convert(syllables.split()).text == text
+
+
 def test_words_that_contain_a_numeral_stay_words(converter):
     assert converter.convert(["wo3", "men5", "yi4", "qi3", "qu4"]).text == "我们一起去"
 

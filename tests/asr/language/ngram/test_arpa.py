@@ -124,6 +124,14 @@ def test_unk_has_log_probability_minus_100_if_the_file_has_none():
     )
 
 
+def test_probability_of_zero_may_be_written_as_minus_infinity(tmp_path):
+    infinite, finite = (
+        read_arpa(written(tmp_path, SMALL.replace("-0.0625", number), f"{number}.arpa"))
+        for number in ("-inf", "-99")
+    )
+    assert_same(infinite, finite)
+
+
 def test_capital_unk_is_unk(tmp_path):
     model = read_arpa(written(tmp_path, SMALL.replace("<unk>", "<UNK>")))
     assert_same(model, read_arpa(written(tmp_path, SMALL, "small.arpa")))
@@ -177,7 +185,7 @@ BROKEN = {
         "line 17: expected a probability, 2 words",
     ),
     "no number": (SMALL.replace("-0.0625", "-0.06x"), "line 20: expected a number, received '-0.06x'"),
-    "not finite": (SMALL.replace("-0.0625", "-inf"), "line 20: expected a number, received '-inf'"),
+    "not finite": (SMALL.replace("-0.0625", "-nan"), "line 20: expected a number, received '-nan'"),
     "a positive probability": (
         SMALL.replace("-0.0625", "0.0625"),
         "line 20: expected a logarithm.*, received 0.0625",
