@@ -243,6 +243,34 @@ def test_interrupted_subtitles_resume_and_those_done_are_there(
     assert files_below(out) == subtitles
 
 
+def test_interrupted_subtitles_of_a_folder_that_has_grown_resume_with_the_new_recordings(
+    loaded, trained_run, folder, subtitles, tmp_path, small_chunks, files_read, monkeypatch, caplog
+):
+    out = tmp_path / "subtitles"
+    out.mkdir()
+    for name in ("00.srt", "01.srt", "02.srt", "11.srt"):  # of an earlier call
+        (out / name).write_text(subtitles[name], encoding="utf-8")
+    interrupt(monkeypatch, after_chunks=2)
+    assert transcribe(trained_run, folder, out, "--format", "srt") == 130
+    files_read.clear()
+    assert transcribe(trained_run, folder, out, "--format", "srt") == 2
+    assert len(files_read) == 13 - 4 - 4
+    assert "starting over" not in caplog.text
+    assert files_below(out) == subtitles
+
+
+def test_recording_whose_name_is_too_long_for_that_of_its_subtitles_is_refused_first(
+    loaded, trained_run, tmp_path, folder, capsys
+):
+    longest = "很" * 83 + ".wav"  # 253 bytes; with .TextGrid there would be 258
+    (tmp_path / "in").mkdir()
+    shutil.copy(folder / "00.wav", tmp_path / "in" / longest)
+    assert transcribe(trained_run, tmp_path / "in", tmp_path / "srt", "--format", "srt") == 0
+    assert [path.suffix for path in (tmp_path / "srt").iterdir()] == [".srt"]
+    assert transcribe(trained_run, tmp_path / "in", tmp_path / "grid", "--format", "textgrid") == 2
+    assert "its name is too long for one that ends in .TextGrid; rename it" in capsys.readouterr().err
+
+
 def test_files_of_ones_own_are_kept_and_only_other_recordings_transcribed(
     loaded, trained_run, folder, subtitles, tmp_path, small_chunks, files_read, monkeypatch, capsys
 ):

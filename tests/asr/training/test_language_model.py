@@ -1,3 +1,5 @@
+from pathlib import Path
+
 import pytest
 from helpers.object_storage import object_storage
 
@@ -23,6 +25,44 @@ def test_language_models_are_trained_and_measured_from_python(tmp_path, capsys):
     assert (found.unit, found.fit.num_words) == ("words", trained.num_words)
     assert 1 < found.fit.perplexity < 20
     assert capsys.readouterr() == ("", "")
+
+
+def test_two_trainings_into_one_folder_each_write_all_of_theirs(tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text(TEXT, encoding="utf-8")
+    began = []
+
+    def train_meanwhile(work):
+        if not began:
+            began.append(work)
+            train_language_models([str(text)], tmp_path / "lm", ["syllables"])
+            assert (tmp_path / "lm" / "syllables.klm").exists()
+
+    train_language_models([str(text)], tmp_path / "lm", ["words"], on_progress=train_meanwhile)
+    assert {path.name for path in (tmp_path / "lm").iterdir()} >= {"info.json", "words.klm"}
+    assert not (tmp_path / "lm" / "syllables.klm").exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"lm", "text.txt"}
+
+
+def test_interruption_while_a_folder_is_replaced_leaves_the_old_models(tmp_path, monkeypatch):
+    text = tmp_path / "text.txt"
+    text.write_text(TEXT, encoding="utf-8")
+    train_language_models([str(text)], tmp_path / "lm", ["words"])
+    before = {path.name: path.read_bytes() for path in (tmp_path / "lm").iterdir()}
+    rename, renamed = Path.rename, []
+
+    def interrupted(path, target):
+        renamed.append(path)
+        if len(renamed) == 2:
+            raise KeyboardInterrupt
+        return rename(path, target)
+
+    monkeypatch.setattr(Path, "rename", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        train_language_models([str(text)], tmp_path / "lm", ["syllables"])
+    assert len(renamed) == 3
+    assert {path.name: path.read_bytes() for path in (tmp_path / "lm").iterdir()} == before
+    assert {path.name for path in tmp_path.iterdir()} == {"lm", "text.txt"}
 
 
 def test_text_at_an_address_is_split_by_the_model_of_pieces_beside_it(tmp_path):

@@ -75,10 +75,8 @@ def test_further_test_sets_of_joint_corpora_are_named(tmp_path):
 
 def test_corpora_joined_with_other_units_before_are_refused_and_stay(parts, tmp_path):
     before = prepare_joint(parts, tmp_path / "data", "characters").manifests["train"].read_bytes()
-    with pytest.raises(
-        UserError, match=r"one\+two: prepared with units 'characters', expected 'mixed:words'"
-    ):
-        prepare_joint(parts, tmp_path / "data", "mixed:words")
+    with pytest.raises(UserError, match=r"one\+two: prepared with units 'characters', expected 'bpe:30'"):
+        prepare_joint(parts, tmp_path / "data", "bpe:30")
     assert (tmp_path / "data" / "one+two" / "train.jsonl").read_bytes() == before
 
 
