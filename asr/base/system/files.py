@@ -49,7 +49,7 @@ def read_lines(path: Path, what: str) -> list[str]:
 def visible_files(
     folder: Path, is_left_out: Callable[[Path, Sequence[str]], bool] = lambda *_: False
 ) -> Iterator[Path]:
-    """Yield what is below a folder on a disk and is no folder; sorted within each, without hidden ones.
+    """Yield the files below a folder on a disk, sorted within each, without hidden ones.
 
     Links to folders are followed once each.
 

@@ -131,7 +131,7 @@ def _mended(one: Rewriting, text: str) -> Rewriting:
 
 
 def _is_misread(one: Rewriting, text: str) -> bool:
-    """Return whether a stretch is no number (十分感谢), or is written as another (一米七八, 三点一刻)."""
+    """Return whether a stretch is not a number (十分感谢), or written as another (一米七八, 三点一刻)."""
     if text[one.begin : one.end] == "十分":
         return not BEFORE_POINTS.search(text[: one.begin])
     return one.text.endswith("刻") or ("~" in one.text and text[: one.begin].endswith("米"))
