@@ -10,7 +10,6 @@ import contextlib
 import datetime
 import os
 import shutil
-import tempfile
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +17,7 @@ from pathlib import Path
 
 from asr.base.errors import UserError
 from asr.base.system.files import cannot_write, whole_file
+from asr.base.system.lock import exclusive_lock
 from asr.base.system.storage.address import path_of
 from asr.base.text.pieces import UNITS_MODEL, Pieces
 from asr.base.text.units import TEXT_UNITS, UNITS, UNITS_IN_PIECES, Unit
@@ -231,25 +231,28 @@ def _whole_folder(out: Path) -> Iterator[Path]:
     """Yield a temporary folder that replaces `out`, an older folder of models, once it is complete."""
     out = Path(os.path.realpath(out))  # a link is kept, its target is replaced
     _refuse_other_folders(out)
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        hidden = Path(tempfile.mkdtemp(dir=out.parent, prefix=f".{out.name}-"))
-    except OSError as error:
-        raise cannot_write(out, "folder", error) from None
-    part, old = hidden / out.name, hidden / "old"
-    try:
-        part.mkdir()
-        yield part
-        try:
-            if out.exists():
-                out.rename(old)
-            part.rename(out)
-        except OSError as error:
-            raise cannot_write(out, "folder", error) from None
-    finally:
-        if old.exists() and not out.exists():  # interrupted between both
+    hidden = out.with_name(f".{out.name}.part")
+    part, old = hidden / "new", hidden / "old"
+
+    def restore() -> None:
+        if old.exists() and not out.exists():
             old.rename(out)
-        shutil.rmtree(hidden, ignore_errors=True)
+
+    with exclusive_lock(hidden, "asr lm train"):
+        try:
+            restore()  # of a process that was killed
+            shutil.rmtree(part, ignore_errors=True)
+            part.mkdir()
+            yield part
+            try:
+                if out.exists():
+                    out.rename(old)
+                part.rename(out)
+            except OSError as error:
+                raise cannot_write(out, "folder", error) from None
+        finally:
+            restore()
+            shutil.rmtree(hidden, ignore_errors=True)
 
 
 def _refuse_other_folders(out: Path) -> None:

@@ -50,17 +50,17 @@ from data_pipeline.batches.pack_files import (
     open_pack_file,
     pack_entries,
 )
+from data_pipeline.doctor.quick import DURATION_TOLERANCE_S
 from data_pipeline.manifests.left_out import write_left_out
 from data_pipeline.manifests.manifest import read_manifest, write_manifest
 from data_pipeline.manifests.utterances import Utterances, UtterancesById, is_remote
-from data_pipeline.preparation.description import carry_labels
+from data_pipeline.preparation.description import carry_labels, refuse_other_pieces
 from data_pipeline.types import UNREADABLE_AUDIO, LeftOut
 from data_pipeline.work import Threads, in_parallel
 
 SHARD_BYTES = 512 << 20
 AT_ONCE = 16  # recordings that a thread holds in memory
 NOT_PACKED = -1
-SAME_S = 1e-3  # durations in manifests are rounded, and resampling rounds to whole samples
 PLACE = np.dtype([("file", "i4"), ("begin", "i8"), ("num_bytes", "i8")])  # of a recording, as a file's number
 KEPT_CONTAINERS = {"FLAC", "OGG"}
 
@@ -114,6 +114,7 @@ def pack_manifest(
     if not is_utf8(str(folder)):
         raise UserError(f"{folder}: name is not UTF-8; choose another folder")
     utterances = read_manifest(manifest)
+    refuse_other_pieces(folder, [manifest])
     with exclusive_lock(folder, "asr pack"):
         if target.exists():
             packed = _packed_before(target, utterances, kind)
@@ -319,7 +320,7 @@ def _places_in(
             if index is None or fields_of(utterances[index]) != entry.fields:
                 return None
             header = audio_header(piece_of_file(path, entry.begin, entry.num_bytes))
-            if abs(header.duration_s - utterances[index].duration_s) > SAME_S:
+            if abs(header.duration_s - utterances[index].duration_s) > DURATION_TOLERANCE_S:
                 return None
             places[index] = (number, entry.begin, entry.num_bytes)
     except (ValueError, UserError):

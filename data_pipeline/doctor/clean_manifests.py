@@ -13,7 +13,7 @@ from asr.base.system.files import whole_file
 from data_pipeline.doctor.diagnosis import Diagnosis
 from data_pipeline.doctor.findings import CheckedManifest
 from data_pipeline.manifests.manifest import write_manifest
-from data_pipeline.preparation.description import carry_labels
+from data_pipeline.preparation.description import carry_labels, refuse_other_pieces
 
 LEFT_OUT = "left_out.txt"
 
@@ -29,10 +29,12 @@ def write_clean(diagnosis: Diagnosis, folder: Path) -> dict[Path, int]:
         The number of utterances of each clean manifest; an empty one is not written.
 
     Raises:
-        UserError: the folder cannot be written, or contains one of the manifests themselves.
+        UserError: the folder cannot be written, contains one of the manifests themselves, or would have the
+            pieces of different labels.
     """
     sources = diagnosis.contents.sources
     paths = clean_paths(sources, folder)
+    refuse_other_pieces(folder, [source.corpus or source.path for source in sources])
     entries, usable = diagnosis.contents.entries, diagnosis.usable()
     written: dict[Path, int] = {}
     origins: dict[str, Path] = {}

@@ -14,7 +14,7 @@ from asr.base.text.hanzi_text import ONE_HANZI
 LATIN = re.compile("[A-Za-z]")
 INITIALS = re.compile(r"\b(?:[A-Z]\.){2,}")  # U.S.
 BEFORE = (
-    (re.compile(r"(?<=\d)\s?[–—]\s?(?=[$£€]?\d)"), " to "),
+    (re.compile(r"(?<=\d)(?:\s?–\s?|—)(?=[$£€]?\d)"), " to "),
     (re.compile(r"(?<![\w)\]])-(?=1,\d{3})"), "negative "),
     (re.compile(r"(?<![\d,.$£€])(?=[$£€]?1,\d{3}(?![\d,]|st|nd|rd|th))"), "one "),  # they begin with thousand
     (re.compile(r"~(?=\d)"), "approximately "),

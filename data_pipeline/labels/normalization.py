@@ -25,15 +25,15 @@ REMEDY = "pip install 'polyphone[normalize]'"
 ROMAN = "ⅠⅡⅢⅣⅤⅥⅦⅧⅨⅩⅪⅫⅰⅱⅲⅳⅴⅵⅶⅷⅸⅹⅺⅻ"
 COMPATIBLE = ("<wide>", "<fraction>", "<circle>")
 BEFORE = (  # their mends
-    (re.compile(r"(?<=[\d%])(?:\u301c|[\u2013\u2014]+)(?=\d)"), "~"),  # 5〜6, 5–6
+    (re.compile(r"(?<=[\d%])[\u301c\u2013\u2014](?=\d)"), "~"),  # 5〜6, 5–6
     (re.compile(r"(?<=\d)(%?)-(?=\d+(?:\.\d+)?(?:[%‰次点折成倍级]|年级))"), r"\1~"),
     (re.compile(r"(?<![\d.,])(\d{1,3}),(\d{3})(?:,(\d{3}))?(?:,(\d{3}))?(?![\d,])"), r"\1\2\3\4"),
-    (re.compile(r"(?<=\d),(?=\d)"), "、"),  # 3，4个
+    (re.compile(r"(?<=\d),(?=\d)"), "、"),  # 3,4个
     (re.compile(r"¥(?=\d+(?:\.\d+)?[千万亿]*元)"), ""),
-    (re.compile("(?<=月)2(?=日)"), "二"),
 )
-INSIDE = re.compile(r"(?<=\d)[^\w\s、，,](?=\d)")  # a sign within a number
-MINUS, SUMS = "减", re.compile(r"[=+＝＋]|减|等于")
+LIST = re.compile("(?<=[0-9０-９])，(?=[0-9０-９])")  # 3，4个, where an ASCII comma may separate thousands
+INSIDE = re.compile(r"(?<=\d)[-.*/×÷+~:^&·′″](?=\d)")  # a sign within a number
+MINUS, SUMS = "减", re.compile(r"[=+]|等于|(?<=\d)减(?=\d)")
 FRACTION = re.compile("[¼-¾⅐-⅞]")
 MIXED = re.compile(rf"(?<=\d)(?={FRACTION.pattern})")  # 3½
 
@@ -82,13 +82,14 @@ class Normalizer:
             UnlabelledError: how a sign within a number is read is not known.
         """
         if is_english(text) or (self._in_english and not ONE_HANZI.search(text)):
+            text = "".join(map(_plain, MIXED.sub(" ", text)))
             spoken = english_as_spoken(text, self._read_english)
         else:
             text = FRACTION.sub(lambda found: self._read(_plain(found[0])), MIXED.sub("又", text))
-            text = "".join(map(_plain, text))
+            text = "".join(map(_plain, LIST.sub("、", text)))
             for pattern, mended in BEFORE:
                 text = pattern.sub(mended, text)
-            spoken = self._read(text)
+            spoken = self._read(text).replace("月两日", "月二日")
         if sign := _unread_sign(text, spoken):
             raise UnlabelledError(SIGN_IN_NUMBER, f"{sign!r} in {text!r}")
         return spoken

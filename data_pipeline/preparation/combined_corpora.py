@@ -256,11 +256,13 @@ def prepare_joint(
         "held_out_speakers": ", ".join(speakers),
         "strings": ", ".join(with_strings),
     }
-    prepared_before(target, origin, other_units=False)
     _refuse_same_names(sets)
     waiting = Work("waiting for another training that joins these corpora", 0)
     notes: list[str] = []
     with exclusive_lock(target, "joining corpora", on_wait=lambda: on_progress(waiting)):
+        prepared_before(
+            target, {"units": origin["units"]}, other_units=False
+        )  # the folder's name has the rest
         if by_pieces is not None:
             sets, notes = _with_pieces(sets, by_pieces, target, on_progress)
         else:

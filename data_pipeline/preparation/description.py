@@ -153,8 +153,10 @@ def carry_labels(folder: Path, sources: Mapping[str, Path]) -> None:
     Raises:
         UserError: the description cannot be written, or the folder has the pieces of other labels.
     """
-    for source in sources.values():
-        _carry_pieces(path_of(source).parent / UNITS_MODEL, folder / UNITS_MODEL)
+    pieces = refuse_other_pieces(folder, sources.values())
+    if pieces and not (folder / UNITS_MODEL).exists():
+        with whole_file(folder / UNITS_MODEL, "model of pieces") as file:
+            file.write(pieces)
     try:
         before = dict(_carried(folder))
     except UNREADABLE:
@@ -169,15 +171,22 @@ def carry_labels(folder: Path, sources: Mapping[str, Path]) -> None:
             )
 
 
-def _carry_pieces(old: Path, new: Path) -> None:
-    if not old.exists():
-        return
-    content = old.read_bytes()
-    if new.exists() and new.read_bytes() != content:
-        raise UserError(f"{new}: the pieces of other labels than those beside {old}; choose another folder")
-    if not new.exists():
-        with whole_file(new, "model of pieces") as file:
-            file.write(content)
+def refuse_other_pieces(folder: Path, sources: Iterable[Path]) -> bytes:
+    """Return the model of pieces beside manifests, empty if there is none.
+
+    Args:
+        folder: of new manifests that will be made of these.
+        sources: the manifests.
+
+    Raises:
+        UserError: these have different ones, or the folder has another one.
+    """
+    models = {path_of(source).parent / UNITS_MODEL: b"" for source in sources} | {folder / UNITS_MODEL: b""}
+    found = {path: path.read_bytes() for path in models if path.exists()}
+    if len(set(found.values())) > 1:
+        which = " and ".join(map(str, found))
+        raise UserError(f"{folder}: these are the pieces of different labels: {which}; choose another folder")
+    return next(iter(found.values()), b"")
 
 
 def _carried(folder: Path) -> Mapping[str, Mapping[str, Any]]:

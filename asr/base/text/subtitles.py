@@ -21,7 +21,8 @@ VOICE = re.compile(r"<v(?:\.[^\s<>]*)?\s+([^<>]+)>")
 MARKUP = re.compile(r"<rt\b[^<>]*>[^<]*</rt>|</?[a-zA-Z0-9][^<>]*>|\{\\[^{}]*\}|\{[a-zA-Z]:[^{}]*\}")
 SOUNDS = re.compile(r"\[[^\[\]]*\]|【[^【】]*】|\([^()]*\)|（[^（）]*）")  # [music], （笑）: not spoken
 SPEAKER = re.compile(
-    r"^\s*(?:>>+|[-–—](?!\d)|(?:说话人|发言人|讲话人|speaker|spk)[\s_]*\w{0,3}\s*[:：])\s*", re.IGNORECASE
+    r"^\s*(?:>>+|[-–—](?!\d[\d.]*\s*[度℃°%％])|(?:说话人|发言人|讲话人|speaker|spk)[\s_]*\w{0,3}\s*[:：])\s*",
+    re.IGNORECASE,
 )
 WORD_TIMES = re.compile(r"<[0-9:.]+>")
 LRC_TIME = re.compile(r"\s*\[([0-9]{1,4}:[0-9]{1,2}(?:[.:][0-9]{1,3})?)\]")

@@ -12,7 +12,7 @@ from asr.base.text.wording import counted
 from asr.evaluation.labels.review_file import read_review
 from data_pipeline.labels.corrections import Correction, corrections, write_corrected
 from data_pipeline.manifests.manifest import read_manifest
-from data_pipeline.preparation.description import carry_labels
+from data_pipeline.preparation.description import carry_labels, refuse_other_pieces
 
 
 @dataclass(frozen=True)
@@ -60,6 +60,7 @@ def apply_review(review: Path, manifest: Path, out: Path) -> AppliedReview:
     utterances = read_manifest(manifest)
     unit = unit_of(token for utterance in utterances for token in utterance.tokens)
     changed = corrections(utterances, accepted, unit, review)
+    refuse_other_pieces(out.parent, [manifest])
     write_corrected(manifest, out, changed)
     carry_labels(out.parent, {out.name: manifest})
     num_decided = sum(bool(row.decision.strip()) for row in rows)

@@ -26,7 +26,7 @@ WORD_BOUNDARY = "▁"
 EXIT_MISTAKE = 2
 STEP = 5120  # samples of a stream, 0.32 s, after which its transcript is updated
 PAUSE_S = 0.7  # without a token, ends a segment of a stream
-LONG_S = 30.0  # a segment of this length ends at its next blank
+LONG_S = 30.0  # a segment of this length ends before a word that a blank precedes, one of twice this anyway
 
 LogProbs = npt.NDArray[np.float32]  # (T, V), natural logarithms
 
@@ -241,15 +241,23 @@ class Stream:
         return ended
 
     def _end(self) -> int:
-        """Return after how many frames the open segment is over: at a pause, or at a blank if it is long."""
+        """Return how long the open segment is if it is over: at a pause, or before a word if it is long."""
         frame_s, num_frames = self._recognizer.about["frame_s"], len(self._settled.ids)
         is_blank = self._settled.ids == self._recognizer.about["blank_id"]
         places = np.concatenate([[-1], np.flatnonzero(~is_blank), [num_frames]])
         if len(pauses := np.flatnonzero((np.diff(places) - 1) * frame_s >= PAUSE_S)):
             return int(places[pauses[0] + 1])
-        if num_frames * frame_s > LONG_S and is_blank.any():
-            return int(np.flatnonzero(is_blank)[-1]) + 1
-        return 0
+        if num_frames * frame_s > LONG_S:
+            begins = [place for place in places[2:-1] if is_blank[place - 1] and self._begins_word(place)]
+            if begins:
+                return int(begins[-1])
+        return num_frames if num_frames * frame_s > 2 * LONG_S else 0
+
+    def _begins_word(self, frame: int) -> bool:
+        tokens = self._recognizer.tokens
+        has_pieces = self._recognizer.about["unit"] in ("pieces", "mixed")
+        token = tokens[self._settled.ids[frame]]
+        return not has_pieces or token.startswith(WORD_BOUNDARY) or token[-1].isdigit()
 
 
 def samples_of(path: str) -> Iterator[Waveform]:
@@ -275,11 +283,14 @@ def print_stream(recognizer: Recognizer, path: str, as_json: bool) -> None:
             *((one, len(one.tokens)) for one in ended),
             (transcript, stream.num_final),
         ]:
-            if segment.text and segment.text != shown:
+            has_ended = segment is not transcript
+            if segment.text != shown or (as_json and has_ended and segment.tokens):
                 parts = {"final": segment.tokens[:num_final], "provisional": segment.tokens[num_final:]}
-                line = json.dumps({"file": path, "text": segment.text, **parts}, ensure_ascii=False)
+                line = json.dumps(
+                    {"file": path, "text": segment.text, **parts, "ended": has_ended}, ensure_ascii=False
+                )
                 print(line if as_json else segment.text, flush=True)
-            shown = segment.text if segment is transcript else ""
+            shown = "" if has_ended else segment.text
     if as_json and rest:
         print_transcript(path, joined(whole + rest), as_json=True, with_name=True)
 

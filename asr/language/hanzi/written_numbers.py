@@ -24,8 +24,9 @@ from asr.base.errors import UserError
 from asr.language.hanzi.converter import Conversion, Converter, HanziWord
 from asr.language.hanzi.lattice import Lattice
 
-BEFORE_POINTS = re.compile("[得打扣加减差考评满][了过分]?$")  # before 十分 as a number; else it is an adverb
-NO_SECONDS = re.compile(r"(?<=\d:\d\d):00$")
+# before 十分 as a number, which else is an adverb: 考了十分, but 显得十分重要
+BEFORE_POINTS = re.compile("(?:(?<![显觉变更参增])[得加]|[打扣减差考评满])[了过分]?$")
+NO_SECONDS = re.compile(r"(?<=\d:\d\d):00(?=$|[ap]\.m\.)")
 
 
 class Rewriting(NamedTuple):
@@ -126,7 +127,8 @@ def rewritten(conversion: Conversion, rules: Rules) -> Conversion:
 def _mended(one: Rewriting, text: str) -> Rewriting:
     """Return a rewriting without seconds that nobody said, and with minutes as they are said."""
     said = text[one.begin : one.end]
-    written = one.text if "秒" in said else NO_SECONDS.sub("", one.text)
+    has_seconds = "秒" in said or text.startswith("零秒", one.end)
+    written = one.text if has_seconds else NO_SECONDS.sub("", one.text)
     return one._replace(text=f"{written.removesuffix('min')}分钟" if said.endswith("分钟") else written)
 
 

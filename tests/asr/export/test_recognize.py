@@ -323,6 +323,7 @@ def test_segments_of_a_stream_end_at_pauses_or_where_they_are_long(scripts, caps
     assert texts[1].startswith("caba")
     assert len(texts) == 3
     assert "".join(texts[1:]) == "c" + "ab" * 400
+    assert len(texts[1]) * 0.06 > script.LONG_S - 2
     assert transcript.text == "a"
 
     monkeypatch.setattr(
@@ -336,7 +337,28 @@ def test_segments_of_a_stream_end_at_pauses_or_where_they_are_long(scripts, caps
     script.print_stream(recognizer, "-", as_json=True)
     *changes, last = map(json.loads, capsys.readouterr().out.splitlines())
     assert last["tokens"] == whole.tokens
-    assert changes[-1] == {"file": "-", "text": "a", "final": [], "provisional": ["a"]}
+    assert changes[-1] == {"file": "-", "text": "a", "final": [], "provisional": ["a"], "ended": False}
+    assert [change["text"] for change in changes if change["ended"]] == texts
+    assert not any(change["provisional"] for change in changes if change["ended"])
+
+
+def test_a_long_stretch_is_cut_before_a_word_or_anywhere_after_twice_the_time(scripts):
+    import recognize as script
+
+    recognizer = object.__new__(script.Recognizer)
+    recognizer.tokens, recognizer._converter = ["<blank>", "▁h", "e", "y"], None
+    recognizer.about = {"frame_s": 0.04, "frame_samples": 640, "blank_id": 0, "unit": "pieces"}
+    recognizer.about["receptive_field_samples"] = {"before": 0, "after": 0}
+    for ids, lengths in (([1, 0, 2, 0, 3, 0] * 200, [750, 750]), ([2, 0] * 800, [1501])):
+        stream, ended = script.Stream(recognizer), []
+        for place in range(len(ids)):
+            frame = np.log(np.full((1, 4), 0.01, np.float32) + np.eye(4, dtype=np.float32)[ids[place]])
+            stream._settled = stream._settled.followed_by(script.Best.of(frame))
+            ended += stream._ended()
+        assert [len(segment.tokens) > 100 for segment in ended] == [True] * len(ended)
+        words = [segment.text for segment in ended]
+        assert not any(word.startswith(("e", "y")) for word in words) or ids[0] == 2
+        assert stream._first == sum(lengths[: len(ended)]) or abs(stream._first - sum(lengths)) < 12
 
 
 @pytest.mark.parametrize("tokens", [["न", "म", "स्", "ते"], ["ni3", "hao3"], ["h", "▁", "i"]])

@@ -27,20 +27,36 @@ def test_language_models_are_trained_and_measured_from_python(tmp_path, capsys):
     assert capsys.readouterr() == ("", "")
 
 
-def test_two_trainings_into_one_folder_each_write_all_of_theirs(tmp_path):
+def test_second_training_into_one_folder_is_refused(tmp_path):
     text = tmp_path / "text.txt"
     text.write_text(TEXT, encoding="utf-8")
-    began = []
+    refused = []
 
     def train_meanwhile(work):
-        if not began:
-            began.append(work)
-            train_language_models([str(text)], tmp_path / "lm", ["syllables"])
-            assert (tmp_path / "lm" / "syllables.klm").exists()
+        if not refused:
+            with pytest.raises(UserError, match="another asr lm train is running there") as raised:
+                train_language_models([str(text)], tmp_path / "lm", ["syllables"])
+            refused.append(raised)
 
     train_language_models([str(text)], tmp_path / "lm", ["words"], on_progress=train_meanwhile)
+    assert refused
     assert {path.name for path in (tmp_path / "lm").iterdir()} >= {"info.json", "words.klm"}
-    assert not (tmp_path / "lm" / "syllables.klm").exists()
+    assert {path.name for path in tmp_path.iterdir()} == {"lm", "text.txt"}
+
+
+def test_what_a_killed_training_left_is_removed_and_the_old_models_are_restored(tmp_path):
+    text = tmp_path / "text.txt"
+    text.write_text(TEXT, encoding="utf-8")
+    train_language_models([str(text)], tmp_path / "lm", ["words"])
+    left = tmp_path / ".lm.part"
+    left.mkdir()
+    (tmp_path / "lm").rename(left / "old")
+    (left / "new").mkdir()
+    (left / "new" / "half").touch()
+    with pytest.raises(UserError, match="no such file"):
+        train_language_models([str(tmp_path / "gone.txt")], tmp_path / "lm", ["words"])
+    train_language_models([str(text)], tmp_path / "lm", ["words"])
+    assert {path.name for path in (tmp_path / "lm").iterdir()} >= {"info.json", "words.klm"}
     assert {path.name for path in tmp_path.iterdir()} == {"lm", "text.txt"}
 
 

@@ -214,7 +214,7 @@ def test_model_of_pieces_is_beside_packed_manifests(clips, tmp_path):
     pack_manifest(tmp_path / "m.jsonl", tmp_path / "out")
     assert (tmp_path / "out" / UNITS_MODEL).read_bytes() == (tmp_path / UNITS_MODEL).read_bytes()
     learn_pieces(["a dog ate the cat"], LearnedUnits("bpe", 15)).save(tmp_path / UNITS_MODEL)
-    with pytest.raises(UserError, match="the pieces of other labels"):
+    with pytest.raises(UserError, match="the pieces of different labels"):
         pack_manifest(tmp_path / "m.jsonl", tmp_path / "out")
 
 

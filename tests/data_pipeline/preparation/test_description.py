@@ -241,6 +241,10 @@ def test_normalized_texts_are_labelled_and_listed(units, with_digits, tmp_path, 
         ("¥1,234,567", "一百二十三万四千五百六十七元"),
         ("3，4个人", "三、四个人"),
         ("今天是2月2日", "今天是二月二日"),
+        ("2月2日-3月3日", "二月二日到三月三日"),
+        ("高度为100，200和300米", "高度为一百、两百和三百米"),
+        ("编号5；6号", "编号五;六号"),
+        ("那是1999——20年后我们才", "那是一千九百九十九——二十年后我们才"),
         ("2020年2月2日", "二零二零年二月二日"),
         ("5-3=2", "五减三等于二"),
         ("二十一人", "二十一人"),
@@ -254,7 +258,14 @@ def test_wide_circled_and_roman_numbers_and_fractions_are_written_out(written, s
 
 @pytest.mark.parametrize(
     ("written", "sign"),
-    [("第1.2.3版", "."), ("7*24小时", "*"), ("比分3-2", "-"), ("3′20″", "′"), ("2019-20赛季", "-")],
+    [
+        ("第1.2.3版", "."),
+        ("7*24小时", "*"),
+        ("比分3-2", "-"),
+        ("3′20″", "′"),
+        ("价格减少5-6左右", "-"),
+        ("2019-20赛季", "-"),
+    ],
 )
 def test_number_with_a_sign_that_is_not_read_is_refused(written, sign):
     pytest.importorskip("wetext")
@@ -275,12 +286,12 @@ def test_recordings_whose_number_is_not_read_are_left_out(source, tmp_path, unit
 
 def test_numbers_alone_in_an_english_corpus_are_read_in_english(source, tmp_path):
     pytest.importorskip("wetext")
-    texts = itertools.cycle(["2019", "turn the light on", "0.5", "good night"])
+    texts = itertools.cycle(["2019", "turn the light on", "3½", "good night"])
     for path, text in zip(sorted(source.glob("*.txt")), texts, strict=False):
         path.write_text(text, encoding="utf-8")
     out = tmp_path / "out"
     assert main(["prepare", "folder", str(source), str(out), "--normalize", "--units", "characters"]) == 0
-    assert {"twenty nineteen", "zero point five"} <= labels_in(out).keys()
+    assert {"twenty nineteen", "three and a half"} <= labels_in(out).keys()
 
 
 def test_digits_are_left_out_with_the_remedy(with_digits, tmp_path, capsys):

@@ -40,7 +40,9 @@ def test_number_is_one_word_with_the_syllables_that_it_is_read_as(
     [
         ("shi2 fen1 gan3 xie4", "十分感谢"),
         ("fei1 chang2 gan3 xie4 shi2 fen1 zhong4 yao4", "非常感谢十分重要"),
+        ("xian3 de5 shi2 fen1 zhong4 yao4", "显得十分重要"),
         ("ta1 kao3 le5 shi2 fen1", "他考了10分"),
+        ("xia4 wu3 san1 dian3 shi2 fen1", "03:10p.m."),
         ("deng3 shi2 fen1 zhong1", "等10分钟"),
         ("san1 dian3 shi2 fen1 kai1 hui4", "03:10开会"),
         ("san1 dian3 yi2 ke4", "三点一刻"),
