@@ -150,6 +150,18 @@ def test_tune_batch_tries_larger_batches_while_they_fit(separable_config):
     assert tried[0].num_batches > tried[-1].num_batches
 
 
+@pytest.mark.slow
+def test_an_epoch_has_the_clips_that_the_weights_of_corpora_give_it(clips, separable_config, tmp_path):
+    rows = [dataclasses.replace(clip, corpus="ab"[place % 2]) for place, clip in enumerate(clips)]
+    write_manifest(tmp_path / "joint.jsonl", rows)
+    settings = [f"data.train={tmp_path / 'joint.jsonl'}", "train.batch_s=6.0"]
+    single, tripled = (
+        tune_batch(load_config(separable_config, [*settings, *more]), ONE_DEVICE)[0].num_batches
+        for more in ([], ["data.weights=a=3, b=3"])
+    )
+    assert tripled > 2 * single
+
+
 def serve_in_little_memory(requests, *arguments):
     resource.setrlimit(resource.RLIMIT_DATA, (1_500_000_000,) * 2)
     yield from serve(requests, *arguments)

@@ -356,6 +356,7 @@ def test_resumed_run_equals_uninterrupted_run_with_other_options(clips, tmp_path
         CONFIG.train,
         **{"epochs": 4, "optimizer": "lion", "schedule": "plateau", "plateau_epochs": 1, "batch_s": 4.0},
         **{
+            "learning_rate": 1e-6,  # too low for the dev error to fall
             "precision": "float16",
             "accumulate": 2,
             "freeze": "convolution",
@@ -378,7 +379,7 @@ def test_resumed_run_equals_uninterrupted_run_with_other_options(clips, tmp_path
     assert f"at a learning rate of {train.learning_rate * factor:.2g}" in caplog.text
     resumed.train()
     assert_same(read_checkpoint(run.checkpoints()[-1]), read_checkpoint(points[-1]))
-    assert factor < 1 or len(points) > 8
+    assert factor < 1
 
 
 def test_recording_removed_during_training_loses_no_step(trainer, whole, tmp_path):
