@@ -260,9 +260,8 @@ def prepare_joint(
     waiting = Work("waiting for another training that joins these corpora", 0)
     notes: list[str] = []
     with exclusive_lock(target, "joining corpora", on_wait=lambda: on_progress(waiting)):
-        prepared_before(
-            target, {"units": origin["units"]}, other_units=False
-        )  # the folder's name has the rest
+        # the folder's name has all else of its origin
+        prepared_before(target, {"units": origin["units"]}, other_units=False)
         if by_pieces is not None:
             sets, notes = _with_pieces(sets, by_pieces, target, on_progress)
         else:
