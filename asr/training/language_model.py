@@ -241,7 +241,8 @@ def _whole_folder(out: Path) -> Iterator[Path]:
     with exclusive_lock(hidden, "asr lm train"):
         try:
             restore()  # of a process that was killed
-            shutil.rmtree(part, ignore_errors=True)
+            for left in (part, old):
+                shutil.rmtree(left, ignore_errors=True)
             part.mkdir()
             yield part
             try:

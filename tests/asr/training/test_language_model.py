@@ -44,6 +44,10 @@ def test_second_training_into_one_folder_is_refused(tmp_path):
     assert {path.name for path in tmp_path.iterdir()} == {"lm", "text.txt"}
 
 
+def interrupt(_work):
+    raise KeyboardInterrupt
+
+
 def test_what_a_killed_training_left_is_removed_and_the_old_models_are_restored(tmp_path):
     text = tmp_path / "text.txt"
     text.write_text(TEXT, encoding="utf-8")
@@ -53,8 +57,12 @@ def test_what_a_killed_training_left_is_removed_and_the_old_models_are_restored(
     (tmp_path / "lm").rename(left / "old")
     (left / "new").mkdir()
     (left / "new" / "half").touch()
-    with pytest.raises(UserError, match="no such file"):
-        train_language_models([str(tmp_path / "gone.txt")], tmp_path / "lm", ["words"])
+    with pytest.raises(KeyboardInterrupt):
+        train_language_models([str(text)], tmp_path / "lm", ["syllables"], on_progress=interrupt)
+    assert (tmp_path / "lm" / "words.klm").exists()
+    left.mkdir()
+    (left / "old").mkdir()
+    (left / "old" / "of_the_time_before").touch()
     train_language_models([str(text)], tmp_path / "lm", ["words"])
     assert {path.name for path in (tmp_path / "lm").iterdir()} >= {"info.json", "words.klm"}
     assert {path.name for path in tmp_path.iterdir()} == {"lm", "text.txt"}
