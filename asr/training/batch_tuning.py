@@ -191,13 +191,12 @@ def _make_trainer(config: Config, devices: Devices, folder: Path) -> tuple[Train
     engine = start_engine(devices, config.train.cpu_towers)
     from asr.model.acoustic_model import make_acoustic_model
     from asr.runs.run import Run
-    from asr.training.data import make_vocabulary
+    from asr.training.data import corpus_weights, make_vocabulary
     from asr.training.stages import place_model
     from asr.training.trainer import Trainer, TrainingSetup
     from data_pipeline.augment.augmenter import Augmenter
     from data_pipeline.augment.piece_sampling import PieceSampler
     from data_pipeline.batches.dataset import Dataset
-    from data_pipeline.preparation.combined_corpora import weights_of
 
     vocabulary = make_vocabulary(config)
     with engine.scope():
@@ -209,7 +208,7 @@ def _make_trainer(config: Config, devices: Devices, folder: Path) -> tuple[Train
         vocabulary,
         config.train.batch_clips_s,
         augmenter,
-        weights_of(config.data.weights, list(filter(None, utterances.columns.corpora_in_use()))),
+        corpus_weights(config, utterances),
         label_weight=config.train.label_weight,
         piece_sampler=PieceSampler.of(config.augment, vocabulary),
     )

@@ -27,6 +27,7 @@ from asr.runs.run import Run
 if TYPE_CHECKING:
     from asr.model.acoustic_model import AcousticModel
     from data_pipeline.batches.dataset import Dataset
+    from data_pipeline.manifests.utterances import Utterances
 
 logger = logging.getLogger(__name__)
 
@@ -220,7 +221,6 @@ def training_data(
     from data_pipeline.augment.piece_sampling import PieceSampler
     from data_pipeline.batches.dataset import Dataset
     from data_pipeline.doctor.quick import CheckedShare, check_utterances, log_left_out
-    from data_pipeline.preparation.combined_corpora import weights_of
 
     piece_sampler = PieceSampler.of(config.augment, vocabulary)
     augmenter = Augmenter.load(config.augment, config.train.seed, on_progress=on_progress)
@@ -229,7 +229,7 @@ def training_data(
     log_machine_labelled(config, utterances)
     by_machine = utterances.take(np.flatnonzero(utterances.columns.by_machine))
     expect_same_pieces((one.tokens for one in by_machine), vocabulary, config.data.machine_labelled)
-    weights = weights_of(config.data.weights, list(filter(None, utterances.columns.corpora_in_use())))
+    weights = corpus_weights(config, utterances)
     sound, problems = check_utterances(
         utterances,
         vocabulary,
@@ -244,6 +244,17 @@ def training_data(
     batch_s, label_weight = config.train.batch_clips_s, config.train.label_weight
     data = Dataset(sound, vocabulary, batch_s, augmenter, weights, label_weight, piece_sampler)
     return data, problems
+
+
+def corpus_weights(config: Config, utterances: Utterances) -> dict[str, float]:
+    """Return how often an epoch has the clips of each corpus that `data.weights` names.
+
+    Raises:
+        UserError: see `weights_of`.
+    """
+    from data_pipeline.preparation.combined_corpora import weights_of
+
+    return weights_of(config.data.weights, list(filter(None, utterances.columns.corpora_in_use())))
 
 
 def warn_of_shared_sentences(train: Sequence[Utterance], others: Mapping[str, Sequence[Utterance]]) -> None:

@@ -94,6 +94,13 @@ class Normalizer:
             raise UnlabelledError(SIGN_IN_NUMBER, f"{sign!r} in {text!r}")
         return spoken
 
+    def if_known(self, text: str) -> str:
+        """Return the text as it is spoken; where that is not known, as it is written, which has no label."""
+        try:
+            return self(text)
+        except UnlabelledError:
+            return text
+
     def _read(self, text: str) -> str:
         return str(self._rules.normalize(text))
 

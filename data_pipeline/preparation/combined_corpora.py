@@ -310,16 +310,19 @@ def _with_pieces(
 
 def _refuse_same_names(sets: Mapping[str, Sets]) -> None:
     """Raise a UserError where names that begin with those of their corpora are the same in two of them."""
-    of_name: dict[tuple[str, str], str] = {}
-    for name, of_part in sets.items():
-        for utterance in itertools.chain.from_iterable(of_part.values()):
-            for what, full in (("recording", utterance.id), ("speaker", utterance.speaker)):
-                other = of_name.setdefault((what, full), name) if full else name
-                if other != name:
-                    raise UserError(
-                        f"data.corpus: {other} and {name} would both have the {what} {full!r}, since names "
-                        "begin with that of their corpus; give one of the corpora another name"
-                    )
+    for name, longer in itertools.permutations(sets, 2):
+        if not longer.startswith(f"{name}-"):
+            continue
+        for what, field in (("speaker", "speaker"), ("recording", "id")):
+            one, other = (
+                {getattr(utterance, field) for rows in sets[part].values() for utterance in rows} - {""}
+                for part in (name, longer)
+            )
+            if shared := sorted(one & other):
+                raise UserError(
+                    f"data.corpus: {name} and {longer} would both have the {what} {shared[0]!r}, since names "
+                    "begin with that of their corpus; give one of the corpora another name"
+                )
 
 
 def _entries(setting: str) -> list[str]:

@@ -181,7 +181,8 @@ def refuse_other_pieces(folder: Path, sources: Iterable[Path]) -> bytes:
     Raises:
         UserError: these have different ones, or the folder has another one.
     """
-    models = {path_of(source).parent / UNITS_MODEL: b"" for source in sources} | {folder / UNITS_MODEL: b""}
+    folders = {path_of(source).parent: None for source in sources} | {folder: None}
+    models = (one / UNITS_MODEL for one in folders)
     found = {path: path.read_bytes() for path in models if path.exists()}
     if len(set(found.values())) > 1:
         which = " and ".join(map(str, found))

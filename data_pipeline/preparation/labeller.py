@@ -120,7 +120,7 @@ class Labeller:
             texts = {one.text: spoken_digits(one.text) for one in to_read}
             if self.normalizer is not None:
                 texts = {
-                    text: self._in_full(spoken) if has_short_forms(spoken) else spoken
+                    text: self.normalizer.if_known(spoken) if has_short_forms(spoken) else spoken
                     for text, spoken in texts.items()
                 }
             labels = label_all(list(texts.values()), self.units, self.policy)
@@ -153,14 +153,6 @@ class Labeller:
             raise labels
         text = self.normalizer(text)
         return text, label(text, self.units, self.policy)
-
-    def _in_full(self, text: str) -> str:
-        """Return a text as it is spoken; where that is not known, as it is written, which has no label."""
-        assert self.normalizer is not None
-        try:
-            return self.normalizer(text)
-        except UnlabelledError:
-            return text
 
     def _keeps(self, recording: Recording) -> bool:
         return self.labels_given and bool(recording.tokens)

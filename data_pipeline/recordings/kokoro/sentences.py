@@ -167,10 +167,7 @@ def _sayable(text: str, tokens: tuple[str, ...]) -> Sentence | str:
 def _written_out(text: str) -> str:
     """Return a text with its numbers as spoken; unchanged if that is not known, or needs an extra."""
     normalizer = _normalizer()
-    try:
-        return normalizer(text) if normalizer else text
-    except UnlabelledError:
-        return text
+    return normalizer.if_known(text) if normalizer else text
 
 
 @functools.cache
