@@ -131,7 +131,7 @@ def _packed_before(target: Path, utterances: Utterances, kind: PackFormat) -> Pa
     packed, by_id = read_manifest(target), UtterancesById(utterances)
     is_packed = np.zeros(len(utterances), np.bool_)
     files = set()
-    remedy = f"remove {target} and {target.name}-*.{kind}, or choose another folder"
+    remedy = f"remove {target} and {target}-*.{kind}, or choose another folder"
     for one in packed:
         index = by_id.find(one.id)
         if index is None or not _is_same(utterances[index], one):
