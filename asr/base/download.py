@@ -204,6 +204,9 @@ def _receive(part: BinaryIO, file: PublishedFile, retries: RetryPolicy, on_progr
         _start_again(part, "cannot verify that the server still has the same file")
     with _request(file, part.tell(), tag, retries.timeout_s) as answer:
         begin, total = _extent(answer, file)
+        nothing_follows = answer.status == OUT_OF_RANGE and total is None
+        if file.digest and (nothing_follows or total == part.tell()):
+            return  # the digest decides
         if part.tell() and (begin != part.tell() or (tag and _tag(answer) not in ("", tag))):
             _start_again(part, "the server cannot resume it there, or its file has changed")
         if begin != part.tell():
@@ -245,6 +248,8 @@ def _request(file: PublishedFile, begin: int, tag: str, timeout_s: float) -> Ans
     try:
         request = urllib.request.Request(file.url, headers=headers)
         answer: http.client.HTTPResponse = urllib.request.urlopen(request, timeout=timeout_s)
+    except (ValueError, http.client.InvalidURL) as error:
+        raise _not_an_address(file, error) from None
     except (OSError, http.client.HTTPException) as error:
         if begin and isinstance(error, HTTPError) and error.code == OUT_OF_RANGE:
             return error
@@ -254,7 +259,7 @@ def _request(file: PublishedFile, begin: int, tag: str, timeout_s: float) -> Ans
 
 def _extent(answer: Answer, file: PublishedFile) -> tuple[int, int | None]:
     """Return the position of the first byte of an answer (-1 if unknown), and the size of the whole file."""
-    if "html" in answer.headers.get_content_type():
+    if answer.status != OUT_OF_RANGE and "html" in answer.headers.get_content_type():
         raise UserError(
             f"{file.url}: expected a file, received a web page; check whether this network requires a login, "
             f"or the file has moved{file.hint}"
@@ -318,6 +323,24 @@ def _failure(error: Exception, file: PublishedFile) -> Exception:
             f"clock, and whether there is a proxy in between{file.hint}"
         )
     if isinstance(reason, OSError):
-        why = reason.strerror or str(reason)
-        return _TransientError(f"cannot reach {host} ({why}); check the network", unreachable=True)
-    return UserError(f"{file.url}: cannot be downloaded ({reason}); expected an http or https address")
+        why, proxy = reason.strerror or str(reason), _proxy_for(file.url)
+        through, check = (f" through {proxy}", "it and the network") if proxy else ("", "the network")
+        return _TransientError(f"cannot reach {host}{through} ({why}); check {check}", unreachable=True)
+    return _not_an_address(file, reason)
+
+
+def _not_an_address(file: PublishedFile, reason: object) -> UserError:
+    proxy = _proxy_for(file.url)
+    through, expected = (
+        (f" through {proxy}", "http or https addresses") if proxy else ("", "an http or https address")
+    )
+    return UserError(f"{file.url}: cannot be downloaded{through} ({reason}); expected {expected}")
+
+
+def _proxy_for(url: str) -> str:
+    """Name the proxy through which an address is reached, without its password; "" if there is none."""
+    scheme, _, rest = url.partition("://")
+    proxy = urllib.request.getproxies().get(scheme, "")
+    if not proxy or urllib.request.proxy_bypass(rest.partition("/")[0]):
+        return ""
+    return f"the proxy {proxy.rpartition('@')[2]} of {scheme}_proxy"

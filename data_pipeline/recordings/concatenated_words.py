@@ -53,7 +53,7 @@ def joined_utterances(
     groups = list(_groups(utterances))
     strings = [_string(group, folder) for group in reported(groups, "joining words", "strings", on_progress)]
     kept = {string.audio_path for string in strings}
-    for path in folder.glob("*.wav"):
+    for path in folder.glob("*.wav*"):
         if str(path) not in kept:
             path.unlink()
     return strings
@@ -109,9 +109,7 @@ def _string(group: Sequence[Utterance], folder: Path) -> Utterance:
     name = hashlib.blake2b(contents.encode(), digest_size=16).hexdigest()
     path = folder / f"{name}.wav"
     if not path.exists():
-        unfinished = path.with_name(f".{path.name}")  # removed as no string's, if the process is killed here
-        write_wav(unfinished, _joined(group, np.random.default_rng(int(name, 16))))
-        unfinished.replace(path)
+        write_wav(path, _joined(group, np.random.default_rng(int(name, 16))))
     return Utterance(
         id=f"{first.id}+{len(group) - 1}",
         audio_path=str(path),

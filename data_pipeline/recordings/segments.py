@@ -118,10 +118,16 @@ def _cut_file(recording: _LongRecording, folder: Path) -> list[Recording | LeftO
             results.append(dataclasses.replace(segment, end_s=None))
             continue
         samples = waveform[round(segment.begin_s * SAMPLE_RATE_HZ) : round(end_s * SAMPLE_RATE_HZ)]
-        wav = folder / f"{file_name(segment.id)}.wav"
+        wav = folder / f"{file_name(segment.id)}-{_checksum(segment)}.wav"
         write_wav(wav, samples)
         results.append(dataclasses.replace(segment, audio_path=str(wav), begin_s=0.0, end_s=None))
     return results
+
+
+def _checksum(segment: Recording) -> str:
+    """Return a checksum of a segment's place: a manifest of earlier times never names another's audio."""
+    place = f"{segment.audio_path}\n{segment.begin_s}\n{segment.end_s}"
+    return f"{zlib.crc32(place.encode(errors='surrogateescape')):08x}"
 
 
 def read_spans(path: str | Path, spans: Sequence[tuple[int, int]]) -> Iterator[Waveform]:

@@ -94,6 +94,14 @@ def sha256_of(path: Path) -> bytes:
         return hashlib.file_digest(file, "sha256").digest()
 
 
+def unfinished(path: Path) -> Path:
+    """Return the path beside a file under which it is written until it is complete."""
+    name = f"{path.name}.part"
+    if len(os.fsencode(name)) > LONGEST_NAME:
+        name = f"{zlib.crc32(os.fsencode(path.name)):08x}.part"
+    return path.with_name(name)
+
+
 @contextlib.contextmanager
 def whole_file(path: Path, what: str) -> Iterator[BinaryIO]:
     """Open a file for writing that gets its name once it is complete and on the disk.
@@ -103,10 +111,7 @@ def whole_file(path: Path, what: str) -> Iterator[BinaryIO]:
     Raises:
         UserError: the file cannot be written.
     """
-    name = f"{path.name}.part"
-    if len(os.fsencode(name)) > LONGEST_NAME:
-        name = f"{zlib.crc32(os.fsencode(path.name)):08x}.part"
-    temporary = path.with_name(name)
+    temporary = unfinished(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with temporary.open("wb") as file:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import collections
 import re
+import zlib
 from pathlib import Path
 
 import numpy as np
@@ -94,7 +95,8 @@ def _join(
         waveform = waveform if cuts is None else cut_at_silence(waveform, CUT_DB, cuts)
         pieces += [waveform, pause(MAX_GAP_S, rng)]
     waveform = np.concatenate(pieces)
-    wav = target / "audio" / f"{name}.wav"
+    # by its contents, so that earlier manifests never name another string
+    wav = target / "audio" / f"{name}-{zlib.crc32(waveform.tobytes()):08x}.wav"
     write_wav(wav, waveform)
     tokens = tuple(WORDS[digit] for digit, _ in chosen)
     return Recording(name, str(wav), " ".join(tokens), speaker)

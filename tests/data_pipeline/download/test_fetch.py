@@ -15,6 +15,7 @@ import sys
 import tarfile
 import threading
 import time
+import urllib.request
 
 import pytest
 from helpers import ROOT
@@ -256,6 +257,23 @@ def test_complete_part_of_a_killed_run_is_not_downloaded_again(server, tmp_path)
     assert begins(server) == [len(CONTENT)]
 
 
+@pytest.mark.parametrize(
+    "act",
+    [
+        say(416, {"Content-Range": f"bytes */{len(CONTENT)}", "Content-Type": "text/html"}, b"<html>"),
+        say(416, {"Content-Type": "text/html"}, b"<html>"),
+        cut(None, resumable=False),
+    ],
+)
+def test_complete_part_is_kept_whatever_the_server_answers(server, tmp_path, act, caplog):
+    interrupt(server, tmp_path, server.archive)
+    part_of(tmp_path).write_bytes(CONTENT)
+    server.plan = [act]
+    assert fetch(server.archive, tmp_path, QUICK).read_bytes() == CONTENT
+    assert begins(server) == [len(CONTENT)]
+    assert "discarded" not in caplog.text
+
+
 def test_resuming_without_tags_requires_a_checksum(server, tmp_path):
     for archive, folder, expected in [
         (server.unchecked, tmp_path / "unchecked", [0, 0]),
@@ -309,6 +327,7 @@ def test_long_retry_after_is_an_error(server, tmp_path):
         (say(204), "status 204"),
         (say(200, {"Content-Type": "text/html; charset=utf-8"}, b"<html>log in"), "received a web page"),
         (say(302, {"Location": "file:///etc/passwd"}), "302"),
+        (say(302, {"Location": "http://[bad/a.bin"}), "Invalid IPv6 URL.*expected an http"),
     ],
 )
 def test_permanent_http_error_is_not_retried(server, tmp_path, act, message):
@@ -376,9 +395,31 @@ def test_unreachable_host_is_named_in_the_error(server, tmp_path):
         ),
         (f"https://127.0.0.1:{server.server_port}/a.bin", "cannot reach 127.0.0.1"),
         ("gopher://127.0.0.1/a.bin", "expected an http or https address"),
+        ("https://openslr..org/a.bin", "expected an http or https address"),
     ]:
         with pytest.raises(UserError, match=message):
             fetch(Archive(url), tmp_path, QUICK)
+
+
+@pytest.mark.parametrize(
+    ("proxy", "message"),
+    [
+        ("http://me:secret@{unused}", "cannot reach corpora.test through the proxy {unused} of http_proxy "),
+        ("socks5://{unused}", "through the proxy socks5://{unused} of http_proxy .*; expected http or https"),
+        ("http://127.0.0.1:abc", "through the proxy http://127.0.0.1:abc of http_proxy .nonnumeric port"),
+    ],
+)
+def test_proxy_that_fails_is_named_in_the_error(tmp_path, monkeypatch, proxy, message):
+    monkeypatch.setattr(urllib.request, "_opener", None)  # which reads the variables once
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    with socket.socket() as unused:
+        unused.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{unused.getsockname()[1]}"
+    monkeypatch.setenv("http_proxy", proxy.format(unused=address))
+    with pytest.raises(UserError, match=message.format(unused=address)) as error:
+        fetch(Archive("http://corpora.test/a.bin"), tmp_path, QUICK)
+    assert "secret" not in str(error.value)
 
 
 def test_unwritable_download_folder_is_an_error(server, tmp_path):

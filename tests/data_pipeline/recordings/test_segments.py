@@ -1,11 +1,12 @@
 import itertools
+from pathlib import Path
 
 import numpy as np
 import pytest
 import soundfile
 from helpers.dask_cluster import dask_cluster
 
-from asr.audio.recording import read_audio
+from asr.audio.recording import read_audio, write_wav
 from asr.base.cluster import Cluster
 from asr.base.errors import UserError
 from data_pipeline.recordings import segments
@@ -38,6 +39,27 @@ def test_segments_of_a_long_recording_are_cut_into_files(tmp_path):
     left_out = {r.what: r.reason for r in results if isinstance(r, LeftOut)}
     assert set(left_out) == {"beyond", "backwards", "gone"}
     assert "outside" in left_out["beyond"]
+
+
+def test_other_times_make_another_file_and_an_interrupted_write_leaves_the_whole_one(tmp_path, monkeypatch):
+    rng = np.random.default_rng(0)
+    soundfile.write(tmp_path / "long.flac", rng.normal(0, 0.1, 64000), 16000)
+    first, second = [
+        next(cut_segments([Recording("1", str(tmp_path / "long.flac"), "甲", begin_s=s, end_s=s + 1)], tmp_path))
+        for s in (0.5, 2.0)
+    ]
+    samples = [read_audio(recording.audio_path).tolist() for recording in (first, second)]
+    assert first.audio_path != second.audio_path and samples[0] != samples[1]
+
+    def killed(path, *_, **__):
+        Path(path).write_bytes(b"RIFF")
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(soundfile, "write", killed)
+    with pytest.raises(KeyboardInterrupt):
+        write_wav(Path(first.audio_path), np.zeros(16000, np.int16))
+    assert read_audio(first.audio_path).tolist() == samples[0]
+    assert not list(tmp_path.glob("*.part"))
 
 
 COUNTING = """
