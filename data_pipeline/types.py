@@ -18,6 +18,11 @@ WAV_GB_PER_HOUR = 3600 * 16_000 * 2 / 1e9  # at 16 kHz and 16 bits
 SPLITS = ("train", "dev", "test")  # a corpus may have more, such as LibriSpeech's test_other
 
 
+def split_rank(split: str) -> tuple[bool, bool]:
+    """Return the place of a split: test splits first, then others, train last."""
+    return split == "train", not split.startswith("test")
+
+
 @dataclass(frozen=True, slots=True)
 class Recording:
     """A recording as its corpus gives it, not measured and not labelled yet.

@@ -8,6 +8,7 @@ for entry in pack_entries(Path("packed/train.jsonl-00000.tar")):
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import json
 import math
@@ -149,7 +150,9 @@ class _TarFile:
         # an id that cannot name a file is only in the JSON
         name = utterance.id if NAME.fullmatch(utterance.id) else f"_{self._number:08d}"
         self._number += 1
-        self._write(f"{name}.json", json.dumps(fields_of(utterance), ensure_ascii=False).encode())
+        label = utterance.labelled_by
+        described = {**fields_of(utterance), **({"labelled_by": dataclasses.asdict(label)} if label else {})}
+        self._write(f"{name}.json", json.dumps(described, ensure_ascii=False).encode())
         return self._write(f"{name}.{SUFFIXES.get(audio[:4], 'wav')}", audio)
 
     def _write(self, name: str, content: bytes) -> int:

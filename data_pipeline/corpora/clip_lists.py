@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path, PureWindowsPath
 from typing import NamedTuple, TypeAlias
 
+from asr.audio.recording import PIECE
 from asr.base.errors import UserError
 from asr.base.system.files import is_utf8
 from asr.base.system.paths import path_on_disk
@@ -20,18 +21,18 @@ from asr.base.system.storage.address import is_address
 from asr.base.text.wording import counted, listed
 from asr.base.types import MachineLabel
 from data_pipeline.corpora.layout import FilesByName, comparable, plain_spaces, text_lines
-from data_pipeline.corpora.matching import EMPTY, NO_AUDIO
+from data_pipeline.corpora.matching import DUPLICATE_ID, EMPTY, NO_AUDIO
 from data_pipeline.manifests.left_out import partition
 from data_pipeline.types import SPLITS, CorpusReading, LeftOut, Recording
 
-DUPLICATE_ID = "duplicate id"
 NOT_A_TIME = "time is not a number"
 SPLIT_WORDS = {
     **dict.fromkeys(("train", "training", "训练", "训练集"), "train"),
     **dict.fromkeys(("dev", "devel", "development", "valid", "validation", "val", "开发集"), "dev"),
     **dict.fromkeys(("验证", "验证集"), "dev"),
-    **dict.fromkeys(("test", "testing", "eval", "evaluation", "测试集"), "test"),  # 测试 may be any trial
+    **dict.fromkeys(("test", "testing", "eval", "evaluation", "测试集"), "test"),
 }
+TRIAL = "测试"  # test beside a split; alone it may be any trial
 FOR_MISSING = "write the path of its folder before its name, or copy the recordings there"
 NUM_PROBED = 32  # paths of a list that are tried to find the folder they are relative to
 NUM_SHOWN = 6  # file names quoted in an error
@@ -274,6 +275,8 @@ def _refuse_files_of_other_rows(searches: Sequence[FileSearch]) -> None:
 
 
 def _is_there(path: str, names_in: Mapping[str, set[str] | None]) -> bool:
+    if piece := PIECE.fullmatch(path):
+        return os.path.exists(piece["path"])  # noqa: PTH110
     folder, name = os.path.split(path)
     names = names_in[folder]
     return os.path.exists(path) if names is None else name in names  # noqa: PTH110
@@ -349,7 +352,11 @@ def _audio_base(listing: Listing) -> str:
     relative = [audio for audio in probed if audio and not os.path.isabs(audio)]  # noqa: PTH117
 
     def num_found(base: str) -> int:
-        return sum(os.path.exists(path_on_disk(f"{base}/{audio}")) for audio in relative)  # noqa: PTH110
+        return sum(
+            os.path.exists(path_on_disk(f"{base}/{piece['path'] if piece else audio}"))  # noqa: PTH110
+            for audio in relative
+            for piece in [PIECE.fullmatch(audio)]
+        )
 
     return max(bases, key=num_found)  # the first of equals
 
@@ -363,10 +370,22 @@ def split_of(name: str) -> str | None:
     """Return the split that a file or folder name indicates: "valid_manifest" -> "dev"; None if none."""
     if name.lower() == "cv":  # for cross-validation; within a longer name it means other things
         return "dev"
-    # Latin letters and hanzi are words of their own: "train集"
-    words = {SPLIT_WORDS.get(word) for word in re.findall(r"[a-z]+|[^\W\d_a-z]+", name.lower())}
+    words = {SPLIT_WORDS.get(word) for word in _words(name)}
     # "train_dev" is a dev set taken from train
     return next((split for split in ("dev", "test", "train") if split in words), None)
+
+
+def splits_beside(names: Iterable[str]) -> dict[str, str | None]:
+    """Return the split that each name of folders or lists in one place indicates; None if none."""
+    found = {name: split_of(name) for name in names}
+    if any(found.values()):
+        found |= {name: "test" for name, split in found.items() if not split and TRIAL in _words(name)}
+    return found
+
+
+def _words(name: str) -> list[str]:
+    """Return a name's words in lower case; Latin letters and hanzi are words of their own: "train集"."""
+    return re.findall(r"[a-z]+|[^\W\d_a-z]+", name.lower())
 
 
 def assign_splits(lists: Mapping[Path, str]) -> tuple[list[tuple[Path, str]], list[LeftOut]]:
@@ -378,13 +397,14 @@ def assign_splits(lists: Mapping[Path, str]) -> tuple[list[tuple[Path, str]], li
     Args:
         lists: path -> name.
     """
-    splits = {path: split_of(name) for path, name in lists.items()}
+    split_by_name = splits_beside(lists.values())
+    splits = {path: split_by_name[name] for path, name in lists.items()}
     if not any(splits.values()):
         return [(path, "all") for path in lists], []
     chosen: list[tuple[Path, str]] = []
     for split in SPLITS:
         group = [path for path, named in splits.items() if named == split]
-        exact = [path for path in group if lists[path].lower() in {*SPLIT_WORDS, "cv"}]
+        exact = [path for path in group if lists[path].lower() in {*SPLIT_WORDS, TRIAL, "cv"}]
         chosen += [(path, split) for path in exact or group]
     taken = {path for path, _ in chosen}
     left_out = [
@@ -410,17 +430,18 @@ def nearest_below(source: Path, is_wanted: Callable[[Path], bool], depth: int) -
     for _ in range(depth + 1):
         if found := [folder for folder in level if is_wanted(folder)]:
             return found
-        level = [Path(entry.path) for folder in level for entry in _folders(folder)]
+        level = [below for folder in level for below in folders_in(folder)]
     return []
 
 
-def _folders(folder: Path) -> list[os.DirEntry[str]]:
+def folders_in(folder: Path) -> list[Path]:
+    """Return the visible folders in a folder, sorted; none if it cannot be read."""
     try:
         with os.scandir(folder) as entries:
-            folders = [entry for entry in entries if not entry.name.startswith(".") and entry.is_dir()]
+            names = [entry.name for entry in entries if not entry.name.startswith(".") and entry.is_dir()]
     except OSError:
         return []
-    return sorted(folders, key=lambda entry: entry.name)
+    return [folder / name for name in sorted(names)]
 
 
 def keyed_lines(path: Path) -> tuple[KeyedLines, list[LeftOut]]:

@@ -10,12 +10,13 @@ from pathlib import Path
 
 from asr.base.errors import UserError
 from data_pipeline.corpora.layout import plain_spaces, text_lines
-from data_pipeline.types import CorpusReading, LeftOut, Recording
+from data_pipeline.types import CorpusReading, LeftOut, Recording, split_rank
 
 NO_TRANSCRIPT = "audio without a transcript"
 NO_AUDIO = "transcript without audio"
 UNREADABLE_TRANSCRIPT = "unreadable transcript"
 EMPTY = "empty transcript"
+DUPLICATE_ID = "duplicate id"
 DUPLICATE_TRANSCRIPT = "duplicate transcript"
 CONFLICTING = "conflicting transcripts"
 
@@ -68,7 +69,8 @@ def match(
 ) -> CorpusReading:
     """Match every clip with its transcript, split by split; either without the other is left out.
 
-    Of two transcripts for one recording the second is left out if they are equal, both if they differ.
+    Of two transcripts for one recording the second is left out if they are equal, both if they differ. Of two
+    clips of one name one is used, in a split for testing if either is.
 
     Args:
         clips: audio files found.
@@ -77,17 +79,20 @@ def match(
     """
     line_of, unmatched = _lines_by_id(lines)
     splits: dict[str, list[Recording]] = {}
-    names = set()
-    for clip in clips:
-        name = unicodedata.normalize("NFC", clip.path.stem)
-        names.add(name)
+    named = [(unicodedata.normalize("NFC", clip.path.stem), clip) for clip in clips]
+    used: dict[str, ClipFile] = {}
+    for name, clip in sorted(named, key=lambda pair: split_rank(pair[1].split)):
+        used.setdefault(name, clip)
+    for name, clip in named:
         line = line_of.get(name)
-        if line is None:
+        if clip is not used[name]:
+            unmatched.append(LeftOut(str(clip.path), DUPLICATE_ID, f"{used[name].path} is used"))
+        elif line is None:
             unmatched.append(LeftOut(str(clip.path), NO_TRANSCRIPT))
         elif line.text:
             recording = Recording(name, str(clip.path), line.text, line.speaker or clip.speaker)
             splits.setdefault(clip.split, []).append(recording)
-    unmatched += [LeftOut(line.where, NO_AUDIO, name) for name, line in line_of.items() if name not in names]
+    unmatched += [LeftOut(line.where, NO_AUDIO, name) for name, line in line_of.items() if name not in used]
     return CorpusReading(splits, [*unmatched, *left_out])
 
 

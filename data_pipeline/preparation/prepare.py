@@ -13,7 +13,7 @@ data/thchs30/audio/                                recordings that had to be cut
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,7 +29,7 @@ from asr.base.text.units import MANDARIN_UNITS
 from asr.base.types import Utterance
 from asr.base.work import OnProgress, ignore_progress, reported
 from data_pipeline.corpora import FORMS, find_corpus
-from data_pipeline.corpora.clip_lists import DUPLICATE_ID
+from data_pipeline.corpora.matching import DUPLICATE_ID
 from data_pipeline.labels.from_text import remedies
 from data_pipeline.labels.normalization import NormalizedText, write_normalized
 from data_pipeline.manifests.left_out import Partition, partition, reason_lines, write_left_out
@@ -49,10 +49,10 @@ from data_pipeline.preparation.learned_units import labelled_by_pieces
 from data_pipeline.preparation.several_sources import read_sources
 from data_pipeline.preparation.splitting import complete_splits
 from data_pipeline.recordings.segments import cut_segments
-from data_pipeline.types import NO_SUCH_AUDIO, UNREADABLE_AUDIO, Corpus, LeftOut, Recording
+from data_pipeline.types import NO_SUCH_AUDIO, UNREADABLE_AUDIO, Corpus, LeftOut, Recording, split_rank
 from data_pipeline.work import Threads, in_parallel
 
-CANTONESE = ("zh-HK", "yue")
+NOT_MANDARIN = {"zh-HK": "Cantonese", "yue": "Cantonese", "nan-tw": "Taiwanese Hokkien"}
 CITATION = ReadingOptions()
 
 
@@ -186,10 +186,10 @@ def _prepare(
     by_split, duplicates = _with_unique_ids(splits)
     split_of = {recording.id: split for split, rows in by_split.items() for recording in rows}
     recordings = [recording for rows in by_split.values() for recording in rows]
-    if labeller.units in MANDARIN_UNITS and reading.language in CANTONESE:
+    if labeller.units in MANDARIN_UNITS and (name := NOT_MANDARIN.get(reading.language)):
         raise UserError(
-            f"{sources[0]}: {reading.language} is Cantonese, which Mandarin pinyin does not describe; "
-            "label it by units=characters, or write jyutping as tokens into a manifest of your own"
+            f"{sources[0]}: {reading.language} is {name}, which Mandarin pinyin does not describe; "
+            "label it by units=characters, or write its syllables as tokens into a manifest of your own"
         )
     labeller = labeller.in_language_of(recordings)
     labels = labeller.description(recordings)
@@ -201,7 +201,8 @@ def _prepare(
             split: [row for row in rows if _place(row) in places] for split, rows in reading.splits.items()
         }
         splits, split_note = complete_splits(kept, may_cut_train=name in FORMS)
-        split_at = {_place(row): split for split in reversed(_by_rank(splits)) for row in splits[split]}
+        by_rank = sorted(splits, key=split_rank, reverse=True)
+        split_at = {_place(row): split for split in by_rank for row in splits[split]}
         split_of = {utterance.id: split_at[place_of[utterance.id]] for utterance in usable.kept}
     as_written = {recording.id: recording.text for recording in recordings}
     normalized = [
@@ -223,6 +224,12 @@ def _prepare(
         left_out += without_pieces
         notes.append(note)
 
+    for split, rows in found.items():
+        by_machine = sum(row.labelled_by is not None for row in rows)
+        if by_machine and split != "train":
+            notes.append(
+                f"{split}: {by_machine:,} of {len(rows):,} labels are by a model, which may be wrong"
+            )
     write_left_out(target / LEFT_OUT, left_out)
     if not found:
         reasons = reason_lines(left_out, target / LEFT_OUT)
@@ -278,7 +285,7 @@ def _with_unique_ids(
     seen: dict[str, Recording] = {}
     unique: dict[str, list[Recording]] = {}
     left_out: list[LeftOut] = []
-    for split in _by_rank(splits):
+    for split in sorted(splits, key=split_rank):
         unique[split] = []
         for recording in splits[split]:
             other = seen.get(recording.id)
@@ -290,10 +297,6 @@ def _with_unique_ids(
                 seen[recording.id] = recording
                 unique[split].append(recording)
     return unique, left_out
-
-
-def _by_rank(splits: Iterable[str]) -> list[str]:
-    return sorted(splits, key=lambda split: (split == "train", not split.startswith("test")))
 
 
 def _place(recording: Recording) -> tuple[str, float, float | None]:

@@ -30,7 +30,7 @@ from data_pipeline.corpora.clip_lists import (
     contents,
     num_common_parts,
     refuse_missing,
-    split_of,
+    splits_beside,
     unique_name,
 )
 from data_pipeline.corpora.forms import json_lines, table
@@ -275,7 +275,9 @@ def _by_split(entries: Sequence[Entry]) -> dict[str, list[Recording]]:
 
 def _splits(keys: Iterable[str]) -> dict[str, str]:
     """Return the split named by each clip's top folder; "all" for every clip if any top folder names none."""
-    named = {key: split_of(key.split("/")[0]) if "/" in key else None for key in keys}
+    top = {key: key.partition("/")[0] if "/" in key else "" for key in keys}
+    split_by_name = splits_beside(top.values())
+    named = {key: split_by_name[name] for key, name in top.items()}
     return {key: split if split and all(named.values()) else "all" for key, split in named.items()}
 
 
@@ -283,8 +285,9 @@ def _speakers(keys: list[str], has_splits: bool) -> dict[str, str]:
     """Return each clip's folder below the folder of its split; empty if all clips share one folder."""
     folders = {key: key.strip("/").split("/")[:-1] for key in keys}
     if has_splits:
+        split_by_name = splits_beside("".join(folder[:1]) for folder in folders.values())
         folders = {
-            key: folder[split_of("".join(folder[:1])) is not None :] for key, folder in folders.items()
+            key: folder[split_by_name["".join(folder[:1])] is not None :] for key, folder in folders.items()
         }
     several = len({tuple(folder) for folder in folders.values()}) > 1
     common = num_common_parts(list(folders.values()))

@@ -35,7 +35,7 @@ from data_pipeline.corpora.clip_lists import (
     list_name,
     reading_of,
     refuse_missing,
-    split_of,
+    splits_beside,
 )
 from data_pipeline.corpora.forms.workbooks import WORKBOOK_SUFFIXES, sheet_rows
 from data_pipeline.corpora.layout import files_below, raw_lines
@@ -319,9 +319,10 @@ def _read_table(path: Path, split: str) -> list[Listing]:
     if not tables:
         raise _no_columns(path)
     rows: dict[str, list[ListedClip | LeftOut]] = {}
-    for table in tables:
-        for row, split_in_row in _rows(table):
-            rows.setdefault(split_in_row or split, []).append(row)
+    of_tables = [pair for table in tables for pair in _rows(table)]
+    split_by_name = splits_beside({named for _, named in of_tables if named})
+    for row, named in of_tables:
+        rows.setdefault((split_by_name[named] or named) if named else split, []).append(row)
     return [Listing(path, name, EXPECTED, *partition(of_split)) for name, of_split in rows.items()] or [
         Listing(path, split, EXPECTED)
     ]
@@ -403,7 +404,7 @@ def _rows(table: FieldTable) -> Iterator[tuple[ListedClip | LeftOut, str]]:
                 begin_s or 0.0,
                 end_s,
             ),
-            split_of(split) or split,
+            split,
         )
 
 

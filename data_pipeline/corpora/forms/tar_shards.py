@@ -22,7 +22,6 @@ from asr.audio.formats import AUDIO_SUFFIXES
 from asr.base.errors import UserError
 from asr.base.work import OnProgress, Work, ignore_progress
 from data_pipeline.corpora.clip_lists import (
-    DUPLICATE_ID,
     ListedClip,
     assign_splits,
     contents,
@@ -32,8 +31,9 @@ from data_pipeline.corpora.clip_lists import (
 from data_pipeline.corpora.forms.json_lines import SPEAKER, TEXT, first_of, name_of
 from data_pipeline.corpora.forms.lhotse_shar import archive_of, cuts_below, number_of, read_cuts
 from data_pipeline.corpora.layout import files_below, plain_spaces
-from data_pipeline.corpora.matching import NO_AUDIO, NO_TRANSCRIPT
+from data_pipeline.corpora.matching import DUPLICATE_ID, NO_AUDIO, NO_TRANSCRIPT
 from data_pipeline.corpora.tar_members import COMPRESSED, NOT_IN_PLACE, Member, members_of
+from data_pipeline.manifests.record import machine_label
 from data_pipeline.types import Corpus, CorpusReading, LeftOut, Recording
 
 TRANSCRIPTS = ("txt", "text", "lab", "trn", "json")
@@ -153,7 +153,15 @@ def _clip(key: str, audio: Member, transcripts: Sequence[Member]) -> Found:
         return LeftOut(audio.where, "text is not a string")
     text = next((contents[kind] for kind in TRANSCRIPTS if kind in contents), written)
     name = name_of(record, ("id",)) or key
-    return ListedClip(audio.where, audio.path, text, name, name_of(record, SPEAKER), tuple(tokens.split()))
+    return ListedClip(
+        audio.where,
+        audio.path,
+        text,
+        name,
+        name_of(record, SPEAKER),
+        tuple(tokens.split()),
+        labelled_by=machine_label(record.get("labelled_by")),
+    )
 
 
 def _named(found: Iterable[tuple[Path, Found]]) -> Iterator[Recording | LeftOut]:
@@ -179,7 +187,8 @@ def _named(found: Iterable[tuple[Path, Found]]) -> Iterator[Recording | LeftOut]
             yield LeftOut(clip.where, DUPLICATE_ID, name)
         else:
             text, times = plain_spaces(clip.text), (clip.begin_s, clip.end_s)
-            yield Recording(name, clip.audio, text, clip.speaker, clip.tokens, *times)
+            said = (text, clip.speaker, clip.tokens)
+            yield Recording(name, clip.audio, *said, *times, labelled_by=clip.labelled_by)
 
 
 CORPUS = Corpus(

@@ -9,6 +9,8 @@ outside these splits repeat sentences and are not used, except where a language 
 from __future__ import annotations
 
 import dataclasses
+import itertools
+from collections.abc import Iterable
 from pathlib import Path, PurePosixPath
 from typing import NamedTuple
 
@@ -61,7 +63,13 @@ def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) 
     found = reading_of(
         (_read_table(path, split) for split, path in tables.items() if path.exists()), left_out
     )
-    return dataclasses.replace(found, language=folder.name)
+    return dataclasses.replace(found, language=_locale(tables.values()) or folder.resolve().name)
+
+
+def _locale(tables: Iterable[Path]) -> str:
+    """Return the language that the first row of the first table names; "" in releases that name none."""
+    header, row = itertools.islice(raw_lines(next(filter(Path.exists, tables)), "table"), 2)
+    return dict(zip(header[1].split("\t"), row[1].split("\t"), strict=False)).get("locale", "")
 
 
 def _language_folder(source: Path) -> Path:

@@ -19,6 +19,7 @@ import numpy as np
 from asr.audio.recording import Waveform, read_audio, write_wav
 from asr.base.errors import UserError
 from asr.base.work import OnProgress, ignore_progress, reported
+from data_pipeline.corpora.layout import files_below
 from data_pipeline.recordings.concatenated_words import cut_at_silence, pause
 from data_pipeline.types import UNREADABLE_AUDIO, Corpus, CorpusReading, LeftOut, Recording
 
@@ -59,7 +60,7 @@ def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) 
 def _read_pools(source: Path, on_progress: OnProgress) -> tuple[dict[str, Pool], list[LeftOut]]:
     pools: dict[str, Pool] = {split: collections.defaultdict(list) for split in NUM_STRINGS}
     left_out: list[LeftOut] = []
-    files = sorted(path for path in source.rglob("*.wav") if NAME.fullmatch(path.stem))
+    files = sorted(path for path in files_below(source, (".wav",)) if NAME.fullmatch(path.stem))
     for path in reported(files, "reading digits", "clips", on_progress):
         match = NAME.fullmatch(path.stem)
         assert match

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from asr.base.errors import UserError
 from asr.base.work import OnProgress, ignore_progress
+from data_pipeline.corpora.layout import files_below
 from data_pipeline.recordings.conversion import convert_to_wav
 from data_pipeline.types import SPLITS, UNREADABLE_AUDIO, Corpus, CorpusReading, LeftOut, Recording
 
@@ -25,7 +26,7 @@ def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) 
     Raises:
         UserError: the folder has no such file, or has it twice.
     """
-    files = sorted(path for path in source.rglob(f"{PREFIX}*") if path.suffix.lower() == ".mp3")
+    files = sorted(path for path in files_below(source, (".mp3",)) if path.name.startswith(PREFIX))
     if not files:
         raise UserError(f"{source}: no {PREFIX}<hanzi>.mp3 below this folder; is it Audio-cmn?")
     stems = collections.Counter(path.stem for path in files)

@@ -7,6 +7,7 @@ training parts are one split; "clean" and "other" stay separate in dev and test.
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,14 +16,9 @@ from asr.audio.formats import AUDIO_SUFFIXES
 from asr.base.errors import UserError
 from asr.base.text.wording import counted
 from asr.base.work import OnProgress, ignore_progress, reported
-from data_pipeline.corpora.clip_lists import (
-    DUPLICATE_ID,
-    contents,
-    nearest_below,
-    refuse_missing,
-)
+from data_pipeline.corpora.clip_lists import contents, folders_in, refuse_missing
 from data_pipeline.corpora.layout import files_below, plain_spaces, text_lines
-from data_pipeline.corpora.matching import NO_AUDIO, NO_TRANSCRIPT
+from data_pipeline.corpora.matching import DUPLICATE_ID, NO_AUDIO, NO_TRANSCRIPT
 from data_pipeline.manifests.left_out import partition
 from data_pipeline.types import Archive, Corpus, CorpusReading, LeftOut, Recording
 
@@ -49,11 +45,16 @@ def read(source: Path, target: Path, on_progress: OnProgress = ignore_progress) 
     refuse_missing(source)
     splits: dict[str, list[Recording]] = {}
     left_out: list[LeftOut] = []
+    seen: set[str] = set()
     for part in reported(_parts(source), "reading LibriSpeech", "parts", on_progress):
         found = partition(_recordings(part))
-        if found.kept:
-            splits.setdefault(split_of_part(part.name), []).extend(found.kept)
         left_out += found.left_out
+        for recording in found.kept:
+            if recording.id in seen:  # a part that is there twice
+                left_out.append(LeftOut(recording.audio_path, DUPLICATE_ID, recording.id))
+            else:
+                seen.add(recording.id)
+                splits.setdefault(split_of_part(part.name), []).append(recording)
     if not splits:
         raise UserError(
             f"{source}: no recording with its text below this folder; expected {LAYOUT}; "
@@ -70,12 +71,20 @@ def split_of_part(part: str) -> str:
 
 
 def _parts(source: Path) -> list[Path]:
-    parts = nearest_below(source, lambda folder: bool(PART.fullmatch(folder.name)), depth=3)
+    parts = list(_parts_below(Path(os.path.abspath(source)), depth=3))  # noqa: PTH100 (keeps links)
     if not parts:
         raise UserError(
             f"{source}: no part of LibriSpeech below this folder; expected {LAYOUT}; {contents(source)}"
         )
     return sorted(parts, key=lambda part: list(MD5).index(part.name) if part.name in MD5 else -1)
+
+
+def _parts_below(folder: Path, depth: int) -> Iterator[Path]:
+    if PART.fullmatch(folder.name):
+        yield folder
+    elif depth:
+        for below in folders_in(folder):
+            yield from _parts_below(below, depth - 1)
 
 
 def _recordings(part: Path) -> Iterator[Recording | LeftOut]:

@@ -19,6 +19,7 @@ from asr.base.errors import UserError
 from asr.base.system.lock import exclusive_lock
 from asr.base.text.pieces import UNITS_MODEL, learn_pieces
 from asr.base.text.units import LearnedUnits
+from asr.base.types import MachineLabel
 from asr.base.vocabulary import Vocabulary
 from asr.cli.main import main
 from data_pipeline.augment.augmenter import Augmenter
@@ -28,6 +29,7 @@ from data_pipeline.batches.pack import pack_manifest
 from data_pipeline.corpora.forms import tar_shards
 from data_pipeline.doctor.quick import check_audio
 from data_pipeline.manifests.manifest import read_manifest, write_manifest
+from data_pipeline.preparation.prepare import prepare_corpus
 
 
 @pytest.fixture(scope="module")
@@ -101,6 +103,33 @@ def test_packed_files_are_a_corpus_in_tar_shards(mixed, packed):
         said = (recording.text, recording.tokens, recording.speaker)
         assert said == (utterance.text, utterance.tokens, utterance.speaker)
         np.testing.assert_array_equal(read_audio(recording.audio_path), read_audio(utterance.audio_path))
+
+
+@pytest.mark.parametrize("kind", ["tfrecord", "tar"], indirect=True)
+def test_packed_manifest_is_prepared_like_any_list(mixed, packed, tmp_path):
+    prepared = prepare_corpus("json_lines", str(packed.manifest), tmp_path / "out")
+    again = {u.id: u.audio_path for path in prepared.manifests.values() for u in read_manifest(path)}
+    assert again == {u.id: u.audio_path for u in read_manifest(packed.manifest)}
+
+
+def test_labels_by_a_model_stay_such_in_shards_and_are_named_in_dev(clips, tmp_path):
+    label = MachineLabel("runs/a", "epoch-0001.npz", "1.0", "2026-11-29", 0.9, "/talk.wav")
+    rows = [
+        dataclasses.replace(clip, labelled_by=label if index % 2 else None, speaker=f"s{index}")
+        for index, clip in enumerate(clips)
+    ]
+    write_manifest(tmp_path / "all.jsonl", rows)
+    pack_manifest(tmp_path / "all.jsonl", tmp_path / "packed", kind="tar")
+    prepared = prepare_corpus("tar_shards", str(tmp_path / "packed"), tmp_path / "out")
+    found = {split: read_manifest(path) for split, path in prepared.manifests.items()}
+    assert {u.id: u.labelled_by for us in found.values() for u in us} == {u.id: u.labelled_by for u in rows}
+    by_machine = {
+        split: sum(u.labelled_by is not None for u in us) for split, us in found.items() if split != "train"
+    }
+    assert any(by_machine.values())
+    for split, number in by_machine.items():
+        note = f"{split}: {number} of {len(found[split])} labels are by a model"
+        assert (note in "\n".join(prepared.lines())) == (number > 0)
 
 
 def test_ids_that_cannot_name_files_are_kept(clips, tmp_path):

@@ -1,3 +1,4 @@
+import dataclasses
 import itertools
 from pathlib import Path
 
@@ -44,12 +45,12 @@ def test_segments_of_a_long_recording_are_cut_into_files(tmp_path):
 def test_other_times_make_another_file_and_an_interrupted_write_leaves_the_whole_one(tmp_path, monkeypatch):
     rng = np.random.default_rng(0)
     soundfile.write(tmp_path / "long.flac", rng.normal(0, 0.1, 64000), 16000)
-    first, second = [
-        next(cut_segments([Recording("1", str(tmp_path / "long.flac"), "甲", begin_s=s, end_s=s + 1)], tmp_path))
-        for s in (0.5, 2.0)
-    ]
+    row = Recording("1", str(tmp_path / "long.flac"), "甲", begin_s=0.5, end_s=1.5)
+    rows = [row, dataclasses.replace(row, begin_s=2.0, end_s=3.0)]
+    first, second = (next(cut_segments([one], tmp_path / "audio")) for one in rows)
     samples = [read_audio(recording.audio_path).tolist() for recording in (first, second)]
-    assert first.audio_path != second.audio_path and samples[0] != samples[1]
+    assert first.audio_path != second.audio_path
+    assert samples[0] != samples[1]
 
     def killed(path, *_, **__):
         Path(path).write_bytes(b"RIFF")
@@ -59,7 +60,7 @@ def test_other_times_make_another_file_and_an_interrupted_write_leaves_the_whole
     with pytest.raises(KeyboardInterrupt):
         write_wav(Path(first.audio_path), np.zeros(16000, np.int16))
     assert read_audio(first.audio_path).tolist() == samples[0]
-    assert not list(tmp_path.glob("*.part"))
+    assert not list((tmp_path / "audio").glob("*.part"))
 
 
 COUNTING = """

@@ -439,6 +439,20 @@ def test_split_column_may_be_chinese(tmp_path):
         tmp_path / "t.csv", "文件,文本,集合\na.wav,你好,训练集\na.wav,你好,验证集\na.wav,你好,测试集\n"
     )
     assert list(table.read(path, tmp_path).splits) == ["train", "dev", "test"]
+    path.write_text(path.read_text("utf-8").replace("集\n", "\n").replace("集合", "划分"), encoding="utf-8")
+    assert list(table.read(path, tmp_path).splits) == ["train", "dev", "test"]
+
+
+def test_trials_are_test_beside_another_split_only(tmp_path):
+    for name in ("训练/甲/1", "验证/乙/1", "测试/丙/1"):
+        clip(tmp_path / "分" / f"{name}.wav")
+        write(tmp_path / "分" / f"{name}.txt", "你好")
+    reading = read(tmp_path / "分")
+    found = {split: [r.speaker for r in rs] for split, rs in reading.splits.items()}
+    assert found == {"train": ["甲"], "dev": ["乙"], "test": ["丙"]}
+    (tmp_path / "分" / "训练").rename(tmp_path / "分" / "一班")
+    (tmp_path / "分" / "验证").rename(tmp_path / "分" / "二班")
+    assert list(read(tmp_path / "分").splits) == ["all"]
 
 
 def test_files_of_a_table_are_found_by_name_or_it_is_said_where_they_were_looked_for(tmp_path, capsys):
@@ -561,6 +575,24 @@ def test_several_sources_make_one_corpus(tmp_path, capsys):
     capsys.readouterr()
     assert main(["prepare", "folder", *sources[:2], str(out)]) == 2
     assert "prepared with source" in capsys.readouterr().err
+
+
+def test_part_of_a_recording_that_another_source_has_whole_is_used_once(tmp_path):
+    for name in "12":
+        clip(tmp_path / "甲" / f"{name}.wav", seconds=4)
+        write(tmp_path / "甲" / f"{name}.txt", "一二")
+    write(tmp_path / "前.csv", "文件,文本,开始,结束\n甲/1.wav,一,0,2\n")
+    write(tmp_path / "后.csv", "文件,文本,开始,结束\n甲/1.wav,二,2,4\n甲/1.wav,三,1.5,3\n")
+    out = tmp_path / "out"
+    sources = [str(tmp_path / name) for name in ("前.csv", "后.csv", "甲")]
+    assert main(["prepare", "folder", *sources, str(out)]) == 0
+    used = [u.text for path in out.glob("*.jsonl") for u in read_manifest(path)]
+    assert sorted(used) == ["一", "一二", "二"]  # what only touches is another sentence
+    left_out = {(Path(row[1]).name, row[2].rpartition("; ")[2]) for row in _left_out_rows(out)}
+    assert left_out == {
+        ("1.wav (1.5 to 3 s)", f"{tmp_path / '前.csv'} is used"),
+        ("1.wav", f"{tmp_path / '前.csv'} is used"),
+    }
 
 
 def test_recording_as_a_source_is_an_error_with_the_remedy(tmp_path):

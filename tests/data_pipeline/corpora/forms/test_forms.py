@@ -1,5 +1,6 @@
 import json
 import os
+import shutil
 import time
 from collections import Counter
 from pathlib import Path
@@ -105,6 +106,21 @@ def test_librispeech_parts_are_read_as_splits(tmp_path):
     assert counted(reading) == {"audio without a transcript": 1, "transcript without audio": 1}
     one_part = read(librispeech, tmp_path / "LibriSpeech" / "dev-clean")
     assert list(one_part.splits) == ["dev"]
+
+
+def test_librispeech_parts_in_several_places_are_read_once_each(tmp_path, monkeypatch):
+    expected = read(librispeech, forms.build_librispeech(tmp_path))
+    corpus = tmp_path / "LibriSpeech"
+    (corpus / "train-clean-100").rename(tmp_path / "train-clean-100")
+    shutil.copytree(corpus / "dev-clean", tmp_path / "twice" / "dev-clean")
+    reading = read(librispeech, tmp_path)
+    assert {split: {r.id for r in rs} for split, rs in reading.splits.items()} == {
+        split: {r.id for r in rs} for split, rs in expected.splits.items()
+    }
+    repeated = [out for out in reading.left_out if out.reason == "duplicate id"]
+    assert len(repeated) == len(expected.splits["dev"])
+    monkeypatch.chdir(corpus / "dev-clean")
+    assert read(librispeech, Path()).splits.keys() == {"dev"}
 
 
 def test_librispeech_without_transcripts_raises(tmp_path):
@@ -547,8 +563,16 @@ def test_table_may_name_segments_of_longer_files(tmp_path):
     assert left_out.detail == "expected a number such as 12.5, or a time, received '1,5'"
 
 
-def test_cantonese_gets_no_mandarin_pinyin(tmp_path):
+def test_cantonese_gets_no_mandarin_pinyin(tmp_path, monkeypatch):
     forms.build_common_voice(tmp_path, "zh-HK")
     with pytest.raises(UserError, match=r"zh-HK is Cantonese.*units=characters"):
         prepare_corpus("common_voice", str(tmp_path), tmp_path / "out")
     assert prepare_corpus("common_voice", str(tmp_path), tmp_path / "out", "characters").splits
+    monkeypatch.chdir(tmp_path / "cv-corpus-19.0" / "zh-HK")
+    with pytest.raises(UserError, match="zh-HK is Cantonese"):
+        prepare_corpus("common_voice", ".", tmp_path / "here")
+    for table_path in Path().glob("*.tsv"):  # the first releases do not name their language
+        table_path.write_text(table_path.read_text("utf-8").replace("locale", "accent"), encoding="utf-8")
+    (tmp_path / "link").symlink_to(Path.cwd())
+    with pytest.raises(UserError, match="zh-HK is Cantonese"):
+        prepare_corpus("common_voice", str(tmp_path / "link"), tmp_path / "there")

@@ -1,4 +1,5 @@
 import importlib
+import shutil
 import signal
 import subprocess
 import sys
@@ -56,6 +57,18 @@ def test_corpus_in_its_real_layout_is_read_and_everything_else_is_left_out(name,
         assert audio(recording).startswith(b"RIFF")
         assert recording.text == " ".join(recording.text.split())
         assert "\ufeff" not in recording.text
+
+
+def test_recording_that_is_in_two_folders_is_used_once_for_testing(tmp_path):
+    source = BUILDERS["aishell1"](tmp_path)
+    before, _ = read("aishell1", source, tmp_path)
+    tested, trained = (Path(before.splits[split][0].audio_path) for split in ("test", "train"))
+    shutil.copy(tested, trained.parent)
+    reading, _ = read("aishell1", source, tmp_path)
+    assert found(reading)[0] == found(before)[0]
+    (out,) = set(reading.left_out) - set(before.left_out)
+    assert (out.what, out.reason) == (str(trained.parent / tested.name), "duplicate id")
+    assert out.detail == f"{tested} is used"
 
 
 @each_corpus
