@@ -17,7 +17,7 @@ from signal import SIGINT
 from typing import Any, NamedTuple
 
 from asr.base.errors import UserError
-from asr.base.system.interrupt import Interrupted
+from asr.base.system.interrupt import Interrupted, stop_signals
 from asr.base.system.paths import path_on_disk
 from asr.base.system.storage.address import path_of
 from asr.base.version import __version__
@@ -143,7 +143,8 @@ def main(argv: Sequence[str] | None = None) -> int:
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="backslashreplace")  # a terminal without hanzi must not end a command
     try:
-        status: int = arguments.run_command(arguments)
+        with stop_signals():  # so that SIGTERM, too, removes what is unfinished
+            status: int = arguments.run_command(arguments)
         if sys.stdout is not None:  # it may be closed
             sys.stdout.flush()
     except UserError as error:

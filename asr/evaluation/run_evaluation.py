@@ -27,6 +27,7 @@ from asr.transcription.decoder_choice import DecoderChoice
 if TYPE_CHECKING:
     from asr.base.system.interrupt import StopRequest
     from asr.evaluation.evaluator import Evaluation
+    from asr.transcription.recognizer import Recognizer
     from data_pipeline.batches.dataset import Dataset
 
 
@@ -88,7 +89,7 @@ def evaluate(
         token = recognizer.vocabulary.token_name
         hypotheses_for(data.utterances, compared_with.record, str(compared_with.path), token)
     evaluation = Evaluator(recognizer.runner, recognizer.vocabulary, recognizer.decoder).evaluate(data)
-    return evaluated_run(opened, manifest, evaluation, choice, num_left_out)
+    return _evaluated_run(recognizer, opened, manifest, evaluation, choice, num_left_out)
 
 
 def evaluate_on_devices(
@@ -116,13 +117,21 @@ def evaluate_on_devices(
     choice = DecoderChoice(run.decoder_settings())
     chosen = Recognizer.trained(run, choice, devices)
     evaluation = Evaluator(chosen.runner, chosen.vocabulary, chosen.decoder).evaluate(data, stop)
-    return evaluated_run(run, manifest, evaluation, choice)
+    return _evaluated_run(chosen, run, manifest, evaluation, choice)
 
 
-def evaluated_run(
-    run: Run, manifest: Path, evaluation: Evaluation, choice: DecoderChoice, num_left_out: int = 0
+def _evaluated_run(
+    recognizer: Recognizer,
+    run: Run,
+    manifest: Path,
+    evaluation: Evaluation,
+    choice: DecoderChoice,
+    num_left_out: int = 0,
 ) -> EvaluatedRun:
     """Complete an evaluation with its record, its error rates and the labels to review."""
-    record = EvaluationRecord.of(evaluation, run.directory.resolve().name, manifest, choice.as_record())
+    checkpoint = recognizer.origin.files[0].name if recognizer.origin else ""
+    record = EvaluationRecord.of(
+        evaluation, run.directory.resolve().name, manifest, choice.as_record(), checkpoint
+    )
     scores = scores_of(record.utterances, record.hypotheses, record.token)
     return EvaluatedRun(run, evaluation, record, scores, review_labels(evaluation), num_left_out)

@@ -83,6 +83,7 @@ class EvaluationRecord:
         hypotheses: of the utterances, in the set's order.
         reference_log_probs: see `asr.evaluation.evaluator.Evaluation`.
         token: what a token of the run is called; "" for what most labels are.
+        checkpoint: name of the weights' file; "" if unknown.
     """
 
     run: str
@@ -92,9 +93,12 @@ class EvaluationRecord:
     hypotheses: Sequence[Segment]
     reference_log_probs: Sequence[float]
     token: str = ""
+    checkpoint: str = ""
 
     @classmethod
-    def of(cls, evaluation: Evaluation, run: str, manifest: Path, decoder: Settings) -> EvaluationRecord:
+    def of(
+        cls, evaluation: Evaluation, run: str, manifest: Path, decoder: Settings, checkpoint: str = ""
+    ) -> EvaluationRecord:
         """Return the record of an evaluation."""
         return cls(
             run,
@@ -104,6 +108,7 @@ class EvaluationRecord:
             evaluation.hypotheses,
             evaluation.reference_log_probs,
             evaluation.token,
+            checkpoint,
         )
 
     @property
@@ -146,6 +151,7 @@ def write_json(path: Path, record: EvaluationRecord, scores: Sequence[Score]) ->
         "schema": SCHEMA,
         "polyphone": __version__,
         "run": record.run,
+        "checkpoint": record.checkpoint,
         "manifest": record.manifest,
         "decoder": dict(record.decoder),
         "loss": finite_or_none(record.loss),
@@ -271,5 +277,5 @@ def _record_of(read: dict[str, Any]) -> EvaluationRecord:
     decoder = dict(read["decoder"].items())
     log_probs = [log_prob_from_json(row["reference_log_prob"]) for row in rows]
     run, manifest = expect_text(read["run"]), expect_text(read["manifest"])
-    token = expect_text(read["unit"])
-    return EvaluationRecord(run, manifest, decoder, utterances, hypotheses, log_probs, token)
+    token, checkpoint = expect_text(read["unit"]), expect_text(read.get("checkpoint", ""))
+    return EvaluationRecord(run, manifest, decoder, utterances, hypotheses, log_probs, token, checkpoint)

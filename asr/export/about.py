@@ -30,11 +30,13 @@ def describe(run: Run, recognizer: Recognizer) -> dict[str, Any]:
     checkpoint = recognizer.origin.files[0]
     config = run.config()
     chosen = [metrics for metrics in run.metrics() if metrics.chosen]
+    dev_error = chosen[-1].dev_error if chosen else run.start_error()
+    stated = run.stated()
     return {
         "polyphone": __version__,
-        "run": run.directory.resolve().name,
+        "run": stated.get("run", run.directory.resolve().name),
         "checkpoint": checkpoint.name,
-        "dev_error_rate": chosen[-1].dev_error if chosen else run.start_error(),
+        "dev_error_rate": stated.get("dev_error_rate", dev_error),
         "sample_rate_hz": SAMPLE_RATE_HZ,
         "shortest_clip_samples": WINDOW_SAMPLES,
         **OnnxModel.of(model).as_json(),

@@ -131,15 +131,15 @@ class _Comparison:
         self._differences: list[tuple[float, float | None]] = []  # of logits, and what is allowed
         self._is_beyond = False  # whether one is larger than what is allowed
         self.max_time_difference_s: float | None = None
-        self.num_same_tokens, self.changed = 0, EditCounts()
-        self.trained, self.exported = EditCounts(), EditCounts()
+        self.num_same_tokens, self.trained = 0, EditCounts()
+        self._changed, self._exported = [EditCounts()] * 2, [EditCounts()] * 2  # alone, in a batch
         self.writes = False
         self.trained_written, self.exported_written = EditCounts(), EditCounts()
         self.num_same_streamed, self.streamed = 0, EditCounts()
         self.run_s = 0.0
 
     def add(self, clip: Clip, outputs: Sequence[Outputs], streamed: Outputs | None) -> None:
-        """Compare the outputs for a clip, the first of which counts for the error rate.
+        """Compare the outputs for a clip.
 
         Args:
             clip: the clip, with the logits of the trained model.
@@ -159,10 +159,11 @@ class _Comparison:
                 differences = np.abs(frames * self._model.frame_s - np.asarray(output.times_s))
                 largest = float(np.max(differences, initial=0.0))
                 self.max_time_difference_s = max(self.max_time_difference_s or 0.0, largest)
-        self.changed += count_edits(tokens, found[0])
         self.num_same_tokens += all(other == tokens for other in found)
         self.trained += count_edits(reference, tokens)
-        self.exported += count_edits(reference, found[0])
+        for place, other in enumerate(found):
+            self._changed[place] += count_edits(tokens, other)
+            self._exported[place] += count_edits(reference, other)
         if outputs[0].text is not None and utterance.text:
             self.writes = True
             characters = characters_of(utterance.text)
@@ -172,6 +173,16 @@ class _Comparison:
             found_in_stream = self._tokens_of(streamed)
             self.num_same_streamed += found_in_stream == tokens
             self.streamed += count_edits(reference, found_in_stream)
+
+    @property
+    def changed(self) -> EditCounts:
+        """Return the edits from the trained model's tokens, alone or in batches, whichever are more."""
+        return max(self._changed, key=lambda edits: edits.errors)
+
+    @property
+    def exported(self) -> EditCounts:
+        """Return the exported model's errors, alone or in batches, whichever are more."""
+        return max(self._exported, key=lambda edits: edits.errors)
 
     def _add_difference(self, clip: Clip, difference: float) -> None:
         allowed = None

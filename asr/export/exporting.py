@@ -89,7 +89,7 @@ def export(
         raise UserError(f"`clips`: expected 1 or more, received {clips}")
     made.refuse_target(target)
     made.require_packages()
-    trained, data, path = _trained_model(run, manifest, clips, on_progress)
+    trained, data = _trained_model(run, manifest, clips, on_progress)
     from asr.export.about import write_about
     from asr.export.comparison import ExportedFolder, measure
 
@@ -98,7 +98,7 @@ def export(
         about: dict[str, Any] = {"format": format, "quantize": quantize, **trained.about, **written.about}
         write_about(folder, about)
         exported = ExportedFolder(folder, made.runtime, written)
-        parity = measure(trained.recognizer, data, path, exported, bounds, on_progress)
+        parity = measure(trained.recognizer, data, trained.manifest, exported, bounds, on_progress)
         if parity.beyond(bounds):
             raise ParityError(target, parity, bounds)
         write_about(folder, {**about, "parity": parity.as_json()})
@@ -120,8 +120,8 @@ def format_of(name: str) -> Format:
 
 def _trained_model(
     named: str | Path, manifest: str | Path | None, clips: int | None, on_progress: OnProgress
-) -> tuple[TrainedModel, EvaluationData, Path]:
-    """Return a run's model, the clips to compare on, and the path of their manifest."""
+) -> tuple[TrainedModel, EvaluationData]:
+    """Return a run's model, and the clips to compare on."""
     from asr.runs.run import Run
 
     run = Run.open(named)
@@ -136,7 +136,7 @@ def _trained_model(
 
     recognizer = Recognizer.trained(run)
     data, _ = evaluation_data(path, recognizer.vocabulary, on_progress, clips)
-    return TrainedModel(run, recognizer, describe(run, recognizer)), data, path
+    return TrainedModel(run, recognizer, path, describe(run, recognizer)), data
 
 
 def _manifest(run: Run, manifest: str | Path | None) -> Path:

@@ -37,7 +37,7 @@ def write_tokens(folder: Path, vocabulary: Vocabulary) -> None:
     lines = [f"{token} {index}\n" for index, token in enumerate(vocabulary.tokens)]
     (folder / TOKENS).write_text("".join(lines), encoding="utf-8")
     if vocabulary.pieces is not None:
-        vocabulary.pieces.save(folder / UNITS_MODEL)
+        vocabulary.pieces.without_paths().save(folder / UNITS_MODEL)
 
 
 def write_decoder(folder: Path, run: Run) -> None:

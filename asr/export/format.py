@@ -39,11 +39,13 @@ class TrainedModel:
     Attributes:
         run: the run directory.
         recognizer: its chosen epoch, with greedy decoding.
+        manifest: of the clips that the exported model is compared on.
         about: what `model.json` says about it.
     """
 
     run: Run
     recognizer: Recognizer
+    manifest: Path
     about: Mapping[str, Any]
 
     @property

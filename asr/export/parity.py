@@ -28,9 +28,10 @@ class Parity:
         allowed_logit_difference: of that clip, as `asr.model.logit_difference` has it; None where logits may
             differ by any number.
         num_same_tokens: clips whose tokens are the same, alone and in batches.
-        changed: edits from the trained model's tokens to the exported model's.
+        changed: edits from the trained model's tokens to the exported model's, alone or in batches, whichever
+            are more.
         trained: errors of the trained model, greedy.
-        exported: errors of the exported model.
+        exported: errors of the exported model, alone or in batches, whichever are more.
         size_bytes: size of the model file.
         load_s: seconds in which a new process imports the runtime and loads the model.
         run_s: seconds in which it ran all clips, one by one.

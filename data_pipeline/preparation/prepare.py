@@ -186,9 +186,9 @@ def _prepare(
     by_split, duplicates = _with_unique_ids(splits)
     split_of = {recording.id: split for split, rows in by_split.items() for recording in rows}
     recordings = [recording for rows in by_split.values() for recording in rows]
-    if labeller.units in MANDARIN_UNITS and (name := NOT_MANDARIN.get(reading.language)):
+    if labeller.units in MANDARIN_UNITS and (other := NOT_MANDARIN.get(reading.language)):
         raise UserError(
-            f"{sources[0]}: {reading.language} is {name}, which Mandarin pinyin does not describe; "
+            f"{sources[0]}: {reading.language} is {other}, which Mandarin pinyin does not describe; "
             "label it by units=characters, or write its syllables as tokens into a manifest of your own"
         )
     labeller = labeller.in_language_of(recordings)
@@ -227,9 +227,7 @@ def _prepare(
     for split, rows in found.items():
         by_machine = sum(row.labelled_by is not None for row in rows)
         if by_machine and split != "train":
-            notes.append(
-                f"{split}: {by_machine:,} of {len(rows):,} labels are by a model, which may be wrong"
-            )
+            notes.append(f"{split}: {by_machine:,} of {len(rows):,} labels are by a model, and may be wrong")
     write_left_out(target / LEFT_OUT, left_out)
     if not found:
         reasons = reason_lines(left_out, target / LEFT_OUT)

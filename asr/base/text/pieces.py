@@ -84,6 +84,17 @@ class Pieces:
             with whole_file(path, "model of units") as file:
                 file.write(self._proto)
 
+    def without_paths(self) -> Pieces:
+        """Return the model without the names of the files that sentencepiece made it from, to publish it."""
+        from sentencepiece import sentencepiece_model_pb2
+
+        model = sentencepiece_model_pb2.ModelProto.FromString(self._proto)  # type: ignore[attr-defined]
+        if not (model.trainer_spec.input or model.trainer_spec.model_prefix):
+            return self
+        model.trainer_spec.ClearField("input")
+        model.trainer_spec.ClearField("model_prefix")
+        return Pieces(model.SerializeToString(), self.source)
+
     @classmethod
     def load(cls, path: Path) -> Pieces:
         """Read a model that `save`, or sentencepiece, wrote.

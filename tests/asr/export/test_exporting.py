@@ -3,6 +3,7 @@
 import importlib.util
 import json
 import shutil
+import signal
 import subprocess
 import sys
 import time
@@ -12,14 +13,16 @@ import pytest
 from helpers import ROOT
 from helpers.full_disk import largest_file
 from helpers.processes import children_of, wait_until_ended
+from helpers.random_run import trained_recognizer
 
 from asr.base.errors import UserError
 from asr.base.registry import EXPORT_FORMATS
-from asr.base.types import EditCounts
+from asr.base.types import EditCounts, Utterance
 from asr.cli.main import main
 from asr.export import ParityError, export
+from asr.export.comparison import Clip, _Comparison
 from asr.export.exporting import format_of
-from asr.export.format import Bounds
+from asr.export.format import QUANTIZED, Bounds, Outputs
 from asr.export.parity import Parity
 from asr.export.runtimes.onnx import bundle
 
@@ -115,8 +118,26 @@ def test_full_disk_is_reported_and_leaves_nothing(separable_run, tmp_path, name)
     assert not list(tmp_path.iterdir())
 
 
+def test_errors_alone_or_in_batches_count_whichever_are_more(separable_run):
+    recognizer = trained_recognizer(separable_run)
+    vocabulary = recognizer.vocabulary
+    comparison = _Comparison(vocabulary, recognizer.model, QUANTIZED)
+    one_hot = np.eye(len(vocabulary), dtype=np.float32)
+    said, other = vocabulary.tokens[1:4], vocabulary.tokens[4:7]
+    clip = Clip(Utterance("a", "a.wav", 1.0, "", said), np.zeros(16000, np.int16), one_hot[[1, 2, 3]])
+    comparison.add(clip, [Outputs(None, said), Outputs(None, other)], None)
+    assert (comparison.exported.errors, comparison.changed.errors) == (3, 3)
+    assert comparison.trained.errors == 0
+    for _ in range(2):
+        comparison.add(clip, [Outputs(None, other), Outputs(None, said)], None)
+    assert (comparison.exported.errors, comparison.changed.errors) == (6, 6)
+
+
 @pytest.mark.slow
-def test_killed_export_leaves_nothing_that_looks_finished_and_may_be_repeated(separable_run, tmp_path):
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_killed_export_leaves_nothing_that_looks_finished_and_may_be_repeated(
+    separable_run, tmp_path, number
+):
     out = tmp_path / "out"
     command = [sys.executable, "-m", "asr", "export", str(separable_run), str(out)]
     process = subprocess.Popen(command, cwd=ROOT)
@@ -125,11 +146,14 @@ def test_killed_export_leaves_nothing_that_looks_finished_and_may_be_repeated(se
             assert process.poll() is None
             time.sleep(0.01)
     finally:
-        process.kill()
-        process.wait()
+        process.send_signal(number)
+        status = process.wait()
     wait_until_ended(runtimes)
     assert not out.exists()
     assert all(path.name.startswith(".") for path in tmp_path.iterdir())
+    if number == signal.SIGTERM:
+        assert status == 128 + signal.SIGTERM
+        assert not list(tmp_path.iterdir())
     assert export(separable_run, out, clips=1).folder == out
 
 

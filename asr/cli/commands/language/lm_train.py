@@ -79,12 +79,11 @@ def add_lm_train_arguments(parser: argparse.ArgumentParser) -> None:
 
 def lm_train_command(arguments: argparse.Namespace) -> int:
     """Train language models on texts, write them as a folder, and return the exit status."""
-    from asr.base.system.interrupt import stop_signals
     from asr.cli.progress_bars import ProgressBars
     from asr.training.language_model import NGramSettings, train_language_models
 
     settings = NGramSettings(arguments.order, arguments.prune, arguments.max_size_mb, arguments.memory_mb)
-    with stop_signals(), ProgressBars() as bars:
+    with ProgressBars() as bars:
         trained = train_language_models(
             arguments.texts,
             arguments.out,

@@ -26,6 +26,7 @@ LARGEST = 127
 MIN_WEIGHTS = 1024  # fewer are not worth it
 # the axis of the outputs in the weights, which are the second input
 OUTPUT_AXES = {"FULLY_CONNECTED": 0, "CONV_2D": 0, "DEPTHWISE_CONV_2D": 3}
+HALF_TOLERANCE = 2**-11  # of float16, relative to the largest value
 VERSIONS = {"FULLY_CONNECTED": 9, "CONV_2D": 5, "DEPTHWISE_CONV_2D": 6}  # the first that take such weights
 FEATURES = "features/"  # begins the names of tensors of the feature layer
 
@@ -42,7 +43,7 @@ def quantize(model: Any) -> None:
                     _quantize_tensor(model, tensor, OUTPUT_AXES[name], weights)
                     model.operatorCodes[operator.opcodeIndex].version = VERSIONS[name]
         for index, tensor in enumerate(list(subgraph.tensors)):
-            if _is_worth_it(model, tensor) and tensor.name.startswith(FEATURES.encode()):
+            if _fits_half(model, tensor) and tensor.name.startswith(FEATURES.encode()):
                 _store_half(model, subgraph, index, halves)
     drop_unused_buffers(model)
 
@@ -52,6 +53,17 @@ def _is_worth_it(model: Any, tensor: Any) -> bool:
         return False
     values = constant(model, tensor)
     return values is not None and values.size >= MIN_WEIGHTS
+
+
+def _fits_half(model: Any, tensor: Any) -> bool:
+    """Return whether float16 has the values of a large constant; it has none between 0 and 6e-8."""
+    if not _is_worth_it(model, tensor):
+        return False
+    values = constant(model, tensor)
+    assert values is not None
+    with np.errstate(over="ignore"):
+        differences = np.abs(values.astype(np.float16).astype(np.float32) - values)
+    return bool(differences.max() <= HALF_TOLERANCE * np.abs(values).max())
 
 
 def _quantize_tensor(model: Any, tensor: Any, axis: int, done: dict[int, tuple[int, Any]]) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -22,8 +23,8 @@ FILE = "model.tflite"
 class LiteRtRuntime(Runtime):
     """LiteRT with `model.tflite`, whose signatures `asr.export.runtimes.litert.model.litert_model` describes.
 
-    A clip alone is run by the signature for any length. In a batch, each clip is padded to the shortest fixed
-    length that holds the longest clip, and run by the signature for that length, or else for any length.
+    A clip alone is run by the signature for any length. In a batch, the clips are padded to the fixed lengths
+    that hold the longest clip, in turn, and run by the signatures for these lengths, or else for any length.
 
     Args:
         folder: that holds it.
@@ -52,10 +53,9 @@ class LiteRtRuntime(Runtime):
     @override
     def run(self, waveforms: Sequence[Waveform]) -> list[Outputs]:
         longest = max(map(len, waveforms))
-        size, name = longest, self._any_length
-        if len(waveforms) > 1:
-            size, name = next((fixed for fixed in self._fixed if fixed[0] >= longest), (size, name))
-        return [self._outputs(name, size, waveform) for waveform in waveforms]
+        holding = [fixed for fixed in self._fixed if fixed[0] >= longest] if len(waveforms) > 1 else []
+        in_turn = itertools.cycle(holding or [(longest, self._any_length)])
+        return [self._outputs(name, size, waveform) for waveform, (size, name) in zip(waveforms, in_turn)]  # noqa: B905 (endless)
 
     def _outputs(self, name: str, size: int, waveform: Waveform) -> Outputs:
         audio = np.zeros((1, size), np.float32)

@@ -13,10 +13,11 @@ from asr.base.config import toml_lines
 from asr.base.errors import UserError
 from asr.base.model_files.model_file import ABOUT, CARD, CONFIG, VERSION, VOCABULARY, digest_of, pack
 from asr.base.system.files import whole_file
+from asr.base.text.pieces import UNITS_MODEL
 from asr.evaluation.scores import decoder_name, read_json, scores_of
 from asr.export.folder import write_decoder
 from asr.export.format import Settings, TrainedModel, Written
-from asr.export.runtimes.polyphone.card import card_of
+from asr.export.runtimes.polyphone.card import card_of, text_of
 from asr.runs.checkpoint import read_checkpoint, write_weights
 from asr.runs.chosen_model import cpu_runner
 from asr.runs.run import Run
@@ -29,19 +30,24 @@ logger = logging.getLogger(__name__)
 def write_bundle(trained: TrainedModel, folder: Path, settings: Settings) -> Written:
     """Write the files of a model file into a folder, which is then a run's directory."""
     run, vocabulary, card = trained.run, trained.recognizer.vocabulary, settings.card
-    stated = run.stated()
-    checkpoint = read_checkpoint(run.chosen_checkpoint(), ("model", "ema"))
+    stated, origin = run.stated(), trained.recognizer.origin
+    assert origin is not None
+    # that of the recognizer: a training that goes on may have chosen another meanwhile
+    checkpoint = read_checkpoint(origin.files[0], ("model", "ema"))
     weights = checkpoint.decoding_weights
     if settings.quantize:
         weights = {name: _narrowed(array) for name, array in weights.items()}
     stored = folder / "checkpoints" / checkpoint.path.name
     write_weights(stored, weights, checkpoint.progress)
     vocabulary.save(folder / VOCABULARY)
+    if vocabulary.pieces is not None:
+        vocabulary.pieces.without_paths().save(folder / UNITS_MODEL)
     config = run.config()  # the other sections name files of this machine
     lines = ["[features]", *toml_lines(config.features), "", "[model]", *toml_lines(config.model)]
     (folder / CONFIG).write_text("\n".join(lines) + "\n", encoding="utf-8")
     write_decoder(folder, run)
-    (folder / CARD).write_text(card.text, encoding="utf-8")
+    text = card.text or (text_of(run.directory / CARD) if run.is_model_file else "")
+    (folder / CARD).write_text(text, encoding="utf-8")
     cpu_runner(Run(folder), vocabulary)  # makes the graph that is compared with the trained model
     about = {
         "file_version": VERSION,
@@ -49,23 +55,26 @@ def write_bundle(trained: TrainedModel, folder: Path, settings: Settings) -> Wri
         "recognizes": card.recognizes and stated.get("recognizes", True),
         "corpora": _corpora(run),
         "num_parameters": int(sum(array.size for array in weights.values())),
-        "error_rates": _error_rates(run),
+        "init_from": stated.get("init_from", Path(run.config().train.init_from).name),
+        "error_rates": _error_rates(run, checkpoint.path.name),
         "weights_sha256": digest_of(stored),
     }
     return Written([stored.relative_to(folder).as_posix()], about)
 
 
 def pack_bundle(folder: Path, target: Path) -> None:
-    """Make the file of a folder, and one with its digest, which `asr` reads at an address."""
+    """Make the file of a folder, and before it one with its digest, which `asr` reads at an address."""
     about = json.loads((folder / ABOUT).read_text(encoding="utf-8"))
     manifest = Path(about["parity"]["manifest"])
     about["parity"]["manifest"] = "/".join(manifest.parts[-2:])  # without the folders of this machine
     (folder / ABOUT).write_text(json.dumps(about, indent=2, ensure_ascii=False) + "\n", encoding="utf-8")
     card = card_of(target.stem, about, (folder / CARD).read_text(encoding="utf-8"))
     (folder / CARD).write_text(card, encoding="utf-8")
-    pack(folder, target)
+    packed = folder / target.name
+    pack(folder, packed)
     with whole_file(target.with_name(f"{target.name}.sha256"), "digest") as file:
-        file.write(f"{digest_of(target)}  {target.name}\n".encode())
+        file.write(f"{digest_of(packed)}  {target.name}\n".encode())
+    packed.replace(target)
 
 
 def _narrowed(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
@@ -88,8 +97,8 @@ def _corpora(run: Run) -> list[str]:
     return [entry.partition("=")[0].strip() for entry in corpora.split(",") if entry.strip()]
 
 
-def _error_rates(run: Run) -> list[dict[str, Any]]:
-    """Return the error rates of the run's evaluations, with their 95 % confidence intervals."""
+def _error_rates(run: Run, checkpoint: str) -> list[dict[str, Any]]:
+    """Return the error rates of the run's evaluations of a checkpoint, with 95 % confidence intervals."""
     if run.is_model_file:
         return [
             rate for rate in _stated(run, "error_rates") if isinstance(rate, dict) and rate.keys() >= RATE
@@ -101,12 +110,19 @@ def _error_rates(run: Run) -> list[dict[str, Any]]:
         except UserError as error:
             logger.warning("%s; its error rates are not in the card", error)
             continue
-        manifest = Path(record.manifest)
+        if record.checkpoint not in ("", checkpoint):
+            what = f"{record.checkpoint}, not of {checkpoint}"
+            logger.warning("%s: an evaluation of %s; its error rates are not in the card", path, what)
+            continue
+        manifest, decoder = Path(record.manifest), decoder_name(record.decoder) or "greedy"
+        name = path.stem.removeprefix("report").removeprefix(f"-{manifest.parent.name}-{manifest.stem}")
+        if (name := name.removeprefix("-")) not in ("", decoder):
+            decoder += f" ({name})"  # which tells it from another evaluation of the same set
         for score in scores_of(record.utterances, record.hypotheses, record.token):
             found.append(
                 {
                     "set": f"{manifest.parent.name}/{manifest.stem}",
-                    "decoder": decoder_name(record.decoder) or "greedy",
+                    "decoder": decoder,
                     "unit": score.name,
                     "rate": score.total.rate,
                     "interval": list(score.interval),

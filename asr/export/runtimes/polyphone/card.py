@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any
 
 from asr.base.text.wording import percent
@@ -42,11 +43,18 @@ def card_of(name: str, about: Mapping[str, Any], text: str) -> str:
     return "\n".join(lines) + (f"\n{text.strip()}\n" if text.strip() else "")
 
 
+def text_of(path: Path) -> str:
+    """Return what the publisher says in a card."""
+    _, _, use = path.read_text(encoding="utf-8").partition("\n## Use\n")
+    return use.partition("\n```\n")[2].strip()
+
+
 def _facts(about: Mapping[str, Any]) -> list[tuple[str, str]]:
     parity = about["parity"]
     facts = [
         ("licence of the weights", about["licence"] or NOT_STATED),
         ("trained on", ", ".join(about["corpora"]) or NOT_STATED),
+        *([("from the weights", about["init_from"])] if about["init_from"] else []),
         ("network", f"{about['model']['family']}, {about['num_parameters']:,} parameters"),
         ("outputs", f"{about['num_tokens'] - 1:,} {about['unit']}"),
         ("made by", f"Polyphone {about['polyphone']}, run {about['run']}, {about['checkpoint']}"),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ import jinja2
 import numpy as np
 
 from asr.base.errors import UserError
+from asr.base.system.storage.address import path_of
 from asr.base.text.mixed import begins_word, is_toned
 from asr.base.vocabulary import BLANK_ID, WORD_BOUNDARY, Vocabulary
 from asr.evaluation.data import evaluation_data
@@ -21,11 +21,8 @@ from asr.export.runtimes.sherpa.hanzi_fst import write_hanzi_fst
 from asr.export.runtimes.sherpa.runtime import HANZI, MODEL, STREAM, STREAM_RUNTIME, TOKENS
 from asr.model.features.fbank import Fbank
 
-logger = logging.getLogger(__name__)
-
 TEMPLATES = Path(__file__).with_name("templates")
 NUM_CLIPS = 50  # of the dev set, whose loudness is measured
-USUAL_LOUDNESS = 2000.0  # standard deviation of 16-bit samples, where there is no dev set
 
 
 def write_folder(trained: TrainedModel, folder: Path, settings: Settings) -> Written:
@@ -70,13 +67,15 @@ def write_tokens(path: Path, vocabulary: Vocabulary) -> None:
 
 
 def _loudness(trained: TrainedModel) -> float:
-    """Return the median standard deviation of some clips of the dev set, on the int16 scale."""
+    """Return the median standard deviation of some clips of the dev set, on the int16 scale.
+
+    Without a dev set, as in a model file, it is that of the clips that the exported model is compared on.
+    """
+    dev, vocabulary = path_of(trained.run.config().data.dev), trained.recognizer.vocabulary
     try:
-        path = Path(trained.run.config().data.dev)
-        data, _ = evaluation_data(path, trained.recognizer.vocabulary, num_clips=NUM_CLIPS)
-    except UserError as error:
-        logger.warning("loudness of %s is assumed, as the dev set cannot be read: %s", USUAL_LOUDNESS, error)
-        return USUAL_LOUDNESS
+        data, _ = evaluation_data(dev, vocabulary, num_clips=NUM_CLIPS)
+    except UserError:
+        data, _ = evaluation_data(trained.manifest, vocabulary, num_clips=NUM_CLIPS)
     deviations = []
     for batch in data.in_order()[1]:
         audio, num_samples = np.asarray(batch.audio), np.asarray(batch.num_samples)

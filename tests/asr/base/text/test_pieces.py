@@ -3,10 +3,13 @@
 import random
 
 import pytest
+from sentencepiece import SentencePieceTrainer
 
 from asr.base.errors import UserError
-from asr.base.text.pieces import Pieces, learn_pieces, text_of_pieces
+from asr.base.text.pieces import UNITS_MODEL, Pieces, learn_pieces, text_of_pieces
 from asr.base.text.units import LearnedUnits, read_units, unit_of
+from asr.base.vocabulary import Vocabulary
+from asr.export.folder import write_tokens
 
 WORDS = ("turn", "turning", "the", "light", "lights", "lightest", "on", "don't", "twenty-one", "naïve")
 LEARNED = LearnedUnits("bpe", 60)
@@ -78,3 +81,19 @@ def test_what_is_not_a_model_is_refused(tmp_path):
 def test_units_that_do_not_exist_are_refused(wrong):
     with pytest.raises(UserError, match="such as bpe:500"):
         read_units(wrong)
+
+
+def test_published_model_does_not_name_the_files_that_it_is_from(tmp_path):
+    text = tmp_path / "customers.txt"
+    text.write_text("turn the light on\nturn it off\n" * 20, encoding="utf-8")
+    prefix = tmp_path / "mine"
+    SentencePieceTrainer.train(
+        input=str(text), model_prefix=str(prefix), vocab_size=25, model_type="bpe", minloglevel=1
+    )
+    pieces = Pieces.load(prefix.with_suffix(".model"))
+    write_tokens(tmp_path, Vocabulary.of_pieces(pieces))
+    published = Pieces.load(tmp_path / UNITS_MODEL)
+    assert b"customers" not in (tmp_path / UNITS_MODEL).read_bytes()
+    assert str(tmp_path).encode() not in (tmp_path / UNITS_MODEL).read_bytes()
+    assert (published.tokens, published.scores) == (pieces.tokens, pieces.scores)
+    assert published.encode("turn it on") == pieces.encode("turn it on")

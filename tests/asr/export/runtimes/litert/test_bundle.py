@@ -2,6 +2,7 @@
 
 import importlib.util
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -15,6 +16,7 @@ from asr.export import export
 from asr.export.runtimes.litert import bundle
 from asr.export.runtimes.litert.flatbuffer import constant, read_flatbuffer, write_flatbuffer
 from asr.export.runtimes.litert.model import SIGNATURES
+from asr.export.runtimes.litert.runtime import LiteRtRuntime
 
 
 @pytest.fixture(scope="module")
@@ -74,6 +76,26 @@ def test_int8_model_is_a_third_of_the_size_and_its_cost_is_measured(separable_ru
     assert small.parity.max_logit_difference > 1e-3
     assert small.parity.beyond(small.bounds) == []
     assert small.bounds.extra_errors == 0.003
+
+
+@pytest.mark.slow
+def test_int8_model_over_fbank_is_near_the_trained_one_for_each_length(separable_run, tmp_path):
+    shutil.copytree(separable_run, tmp_path / "run")
+    config = tmp_path / "run" / "config.toml"
+    text = config.read_text("utf-8").replace('"log_mel"', '"fbank"').replace("num_mels = 0", "num_mels = 64")
+    config.write_text(text, "utf-8")
+    small = export(tmp_path / "run", tmp_path / "out", "litert", quantize="int8")
+    assert 1e-3 < small.parity.max_logit_difference < 1
+
+
+def test_batch_is_run_by_each_length_that_holds_it(exported, monkeypatch):
+    runtime, used = LiteRtRuntime(exported.folder), []
+    monkeypatch.setattr(runtime, "_outputs", lambda name, size, waveform: used.append(name))
+    runtime.run([np.zeros(5 * 16000, np.int16)] * 4)
+    assert used == ["fixed_8s", "fixed_16s"] * 2
+    runtime.run([np.zeros(17 * 16000, np.int16)] * 2)
+    runtime.run([np.zeros(16000, np.int16)])
+    assert used[4:] == ["any_length"] * 3
 
 
 def test_missing_package_names_the_extra(separable_run, tmp_path, monkeypatch):

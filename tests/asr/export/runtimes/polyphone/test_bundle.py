@@ -27,7 +27,8 @@ from asr.evaluation.record_files import report_path
 from asr.export import Card, export
 from asr.export.exporting import format_of
 from asr.export.folder import write_decoder
-from asr.export.runtimes.polyphone.bundle import _corpora, _error_rates
+from asr.export.runtimes.polyphone import card
+from asr.export.runtimes.polyphone.bundle import _corpora, _error_rates, pack_bundle
 from asr.runs.checkpoint import read_checkpoint
 from asr.runs.run import Run
 
@@ -77,6 +78,11 @@ def about(path):
         return json.loads(archive.read("model.json"))
 
 
+def text_of_card(path):
+    with zipfile.ZipFile(path) as archive:
+        return archive.read("card.md").decode().rpartition("```\n")[2].strip()
+
+
 def test_exported_file_has_the_logits_and_tokens_of_the_run(exported_file):
     parity = exported_file.parity
     assert 0 < parity.max_logit_difference < 1e-3
@@ -117,6 +123,48 @@ def test_card_says_what_the_publisher_and_the_evaluations_say(for_tuning):
     assert "asr transcribe" not in card
     assert about(for_tuning)["recognizes"] is False
     assert {rate["unit"] for rate in about(for_tuning)["error_rates"]} >= {"syllable"}
+
+
+def test_card_has_each_evaluation_of_these_weights(for_tuning, tmp_path, caplog):
+    run = Run(shutil.copytree(for_tuning.parent / "run", tmp_path / "run"))
+    (report,) = run.directory.glob("report*.json")
+    shutil.copy(report, report.with_stem(f"{report.stem}-second"))
+    record = json.loads(report.read_text("utf-8"))
+    assert record["checkpoint"] == run.chosen_checkpoint().name
+    stale = report.with_stem(f"{report.stem}-first-half")
+    stale.write_text(json.dumps({**record, "checkpoint": "epoch-0000.npz"}), encoding="utf-8")
+    rates = _error_rates(run, record["checkpoint"])
+    assert {rate["decoder"] for rate in rates} == {"greedy", "greedy (second)"}
+    assert f"{stale}: an evaluation of epoch-0000.npz, not of {record['checkpoint']}" in caplog.text
+    table = "\n".join(card._table(rates))
+    assert table.count("| config/dev | greedy") == 2
+
+
+def test_weights_are_those_that_were_compared_if_training_goes_on(separable_run, tmp_path):
+    run = Run(shutil.copytree(separable_run, tmp_path / "run"))
+    checkpoint = run.chosen_checkpoint()
+
+    def train_on(_work):
+        shutil.copy(checkpoint, run.epoch_checkpoint(99))
+        metrics = run.directory / "metrics.jsonl"
+        if metrics.exists():
+            last = json.loads(metrics.read_text("utf-8").splitlines()[-1])
+            metrics.write_text(json.dumps({**last, "epoch": 99, "dev_error": 0.0}) + "\n", encoding="utf-8")
+
+    file = export(run.directory, tmp_path / "a.polyphone", "polyphone", clips=1, on_progress=train_on).folder
+    assert run.chosen_checkpoint() != checkpoint
+    assert about(file)["checkpoint"] == checkpoint.name
+    with zipfile.ZipFile(file) as archive:
+        assert f"checkpoints/{checkpoint.name}" in archive.namelist()
+
+
+def test_file_is_not_there_without_its_digest(small, tmp_path):
+    with zipfile.ZipFile(small) as archive:
+        archive.extractall(tmp_path / "folder")
+    (tmp_path / "a.polyphone.sha256").mkdir()
+    with pytest.raises(UserError, match="cannot write this digest"):
+        pack_bundle(tmp_path / "folder", tmp_path / "a.polyphone")
+    assert not (tmp_path / "a.polyphone").exists()
 
 
 @pytest.mark.slow
@@ -274,7 +322,12 @@ def test_export_of_a_model_file_keeps_its_licence_and_what_it_is_for(for_tuning,
         file = tmp_path / name
         return about(export(for_tuning, file, "polyphone", manifest=manifest, clips=1, card=card).folder)
 
-    kept, stated = of("a.polyphone", None), of("b.polyphone", Card("CC BY-SA 4.0"))
+    kept, stated = of("a.polyphone", None), of("b.polyphone", Card("CC BY-SA 4.0", "New words."))
+    for name, text in (("a", "Teachers read."), ("b", "New words.")):
+        assert text_of_card(tmp_path / f"{name}.polyphone") == text
+    before = about(for_tuning)
+    for key in ("run", "checkpoint", "dev_error_rate", "init_from"):
+        assert kept[key] == before[key]
     assert (kept["licence"], kept["recognizes"]) == ("CC0", False)
     assert (stated["licence"], stated["recognizes"]) == ("CC BY-SA 4.0", False)
 
@@ -285,9 +338,9 @@ def test_model_file_of_a_model_file_states_the_same_corpora_and_error_rates(tmp_
     members = members_of(corpora=["thchs30"], error_rates=rates)
     run = Run.open(write_members(tmp_path / "a.polyphone", members))
     assert _corpora(run) == ["thchs30"]
-    assert _error_rates(run) == rates[:1]
+    assert _error_rates(run, "epoch-0003.npz") == rates[:1]
     run = Run.open(write_members(tmp_path / "b.polyphone", members_of()))
-    assert (_corpora(run), _error_rates(run)) == ([], [])
+    assert (_corpora(run), _error_rates(run, "epoch-0003.npz")) == ([], [])
 
 
 def test_model_file_without_sets_asks_for_them(small, clips, tmp_path, capsys):

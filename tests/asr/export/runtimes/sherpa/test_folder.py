@@ -19,11 +19,14 @@ from asr.base.config import load_config
 from asr.base.errors import UserError
 from asr.base.vocabulary import WORD_BOUNDARY, Vocabulary
 from asr.export import ParityError, export
+from asr.export.format import TrainedModel
 from asr.export.runtimes.sherpa import folder as sherpa_folder
 from asr.export.runtimes.sherpa import waveform as sherpa_waveform
 from asr.export.runtimes.sherpa.folder import write_tokens
 from asr.export.runtimes.sherpa.runtime import SherpaRuntime
 from asr.model.onnx.graph import Graph
+from asr.runs.run import Run
+from data_pipeline.manifests.manifest import write_manifest
 
 
 @pytest.fixture(scope="module")
@@ -179,6 +182,19 @@ def test_characters_and_spaces_between_words_are_those_of_the_vocabulary(of_feat
     (output,) = SherpaRuntime(folder).run([waveform])
     assert output.tokens == tuple(letters[token] for token in syllables.tokens)
     assert output.text == "".join(output.tokens).replace(WORD_BOUNDARY, " ").strip()
+
+
+def test_loudness_is_that_of_the_clips_where_there_is_no_dev_set(separable_run, clips, tmp_path):
+    recognizer, run = trained_recognizer(separable_run), Run(shutil.copytree(separable_run, tmp_path / "run"))
+    config = run.directory / "config.toml"
+    config.write_text(
+        config.read_text("utf-8").replace(f'dev = "{run.config().data.dev}"', 'dev = ""'), "utf-8"
+    )
+    assert not run.config().data.dev
+    write_manifest(tmp_path / "one.jsonl", clips[:1])
+    trained = TrainedModel(run, recognizer, tmp_path / "one.jsonl", {})
+    expected = np.std(read_audio(clips[0].audio_path).astype(np.float64))
+    assert sherpa_folder._loudness(trained) == pytest.approx(expected, rel=1e-3)
 
 
 def test_model_that_differs_is_not_written(separable_run, tmp_path, monkeypatch):
