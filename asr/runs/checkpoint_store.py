@@ -128,6 +128,19 @@ class CheckpointStore:
                     raise cannot_write(path.parent, "folder", error) from None
 
 
+def trained_history(run: Run) -> Sequence[EpochMetrics]:
+    """Return the metrics of a run's epochs; those of its last checkpoint if its process was killed after it.
+
+    Raises:
+        UserError: the metrics are damaged, or the checkpoint cannot be read.
+    """
+    metrics: Sequence[EpochMetrics] = run.metrics()
+    for path in run.checkpoints()[-1:]:
+        with contextlib.suppress(DamagedCheckpointError):
+            metrics = max(metrics, read_checkpoint(path, ()).progress.history, key=len)
+    return metrics
+
+
 class BackgroundWriter:
     """A background thread that runs jobs one after another."""
 

@@ -25,7 +25,8 @@ class EpochMetrics:
 
     Attributes:
         epoch: number of the epoch, from 1.
-        loss: mean CTC loss of a training utterance, measured during training.
+        loss: what training minimizes, the mean of the training utterances: their CTC loss, with the weights
+            and the further losses that the configuration asks for.
         train_error: greedy token error rate measured during training, with augmentation and dropout; where
             several processes train together, on the chief's rows.
         dev_loss: mean CTC loss of a dev utterance.
@@ -131,6 +132,7 @@ class Progress:
             checkpoints is "told".
         start_error: dev error before the first step, of a run that starts from the weights of another: no
             epoch with more errors is chosen. None for any other run.
+        dev_checksum: checksum of the dev set; None in the checkpoints of earlier versions.
     """
 
     history: tuple[EpochMetrics, ...] = ()
@@ -138,6 +140,7 @@ class Progress:
     data_checksum: int = 0
     reported: tuple[str, ...] = ()
     start_error: float | None = None
+    dev_checksum: int | None = None
 
     @property
     def epochs_done(self) -> int:

@@ -13,7 +13,7 @@ import logging
 import os
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from types import UnionType
@@ -74,6 +74,7 @@ def track_state(
     command: str,
     is_chief: bool = True,
     interrupted_by: tuple[type[BaseException], ...] = (KeyboardInterrupt,),
+    refuse: Callable[[], object] | None = None,
 ) -> Iterator[None]:
     """Lock a run against a second process, and keep its state up to date.
 
@@ -82,6 +83,7 @@ def track_state(
         command: shell command that resumes it.
         is_chief: whether this process writes; of several processes, the others do nothing here.
         interrupted_by: exceptions by which a person or the system stops a run.
+        refuse: called with the lock held, before anything is written; it may raise.
 
     Raises:
         UserError: another process trains the run, or its directory cannot be written.
@@ -90,6 +92,8 @@ def track_state(
         yield
         return
     with exclusive_lock(directory, LOCK) as locked:
+        if refuse is not None:
+            refuse()
         begun = RunState(
             state="running",
             command=command,

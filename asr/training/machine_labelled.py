@@ -11,10 +11,12 @@ import logging
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
+from asr.audio.recording import PIECE
 from asr.base.config import Config, DataConfig
 from asr.base.errors import UserError
 from asr.base.system.storage.address import path_of
@@ -61,6 +63,7 @@ def log_machine_labelled(config: Config, utterances: Utterances) -> None:
 
 def _machine_labelled(data: DataConfig, own: Utterances, level: int) -> Iterator[Utterances]:
     known = _recordings_of_splits(data, own)
+    _warn_of_packs(data, own, level)
     counts = own.columns.token_counts()
     parts = {data.train: own}
     for path in data.machine_labelled_manifests:
@@ -115,10 +118,26 @@ def _expect_unit(counts: Counter[str], own: Counter[str], name: str, train: str)
 
 def _recordings_of_splits(data: DataConfig, train: Utterances) -> npt.NDArray[np.uint64]:
     """Return the keys of the paths of all recordings with labels of people."""
-    single = [path_of(path) for path in (data.dev, data.test) if path]
-    others = [path for path in (*single, *data.more_test_manifests) if path != path_of(data.train)]
-    everything = itertools.chain(train, *map(read_manifest, others))
+    everything = itertools.chain(train, *map(read_manifest, _other_splits(data)))
     return utterance_keys(os.path.realpath(utterance.audio_path) for utterance in everything)
+
+
+def _other_splits(data: DataConfig) -> list[Path]:
+    single = [path_of(path) for path in (data.dev, data.test) if path]
+    return [path for path in (*single, *data.more_test_manifests) if path != path_of(data.train)]
+
+
+def _warn_of_packs(data: DataConfig, train: Utterances, level: int) -> None:
+    """Warn of splits in packs, which do not say where their recordings were when a model labelled them."""
+    first = {data.train: train[0], **{str(path): read_manifest(path)[0] for path in _other_splits(data)}}
+    packed = [name for name, utterance in first.items() if PIECE.fullmatch(utterance.audio_path)]
+    if packed:
+        logger.log(
+            level,
+            "data.machine_labelled: %s: in packs; recordings that were labelled before they were packed are "
+            "not known to be the same; name the manifests from before `asr pack` for dev and test",
+            ", ".join(packed),
+        )
 
 
 def _source_of(utterance: Utterance) -> str:

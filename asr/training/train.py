@@ -10,18 +10,21 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
+import functools
 import logging
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from asr.audio.recording import SAMPLE_RATE_HZ
 from asr.base.config import Config
 from asr.base.errors import UserError
 from asr.base.system.interrupt import StopRequest, stop_signals
 from asr.base.system.storage.address import Address, path_of, refuse_address
 from asr.base.text.wording import counted, percent
 from asr.model.devices import ONE_DEVICE, Devices, ModelDevices, device_errors_as_user_errors
+from asr.runs.checkpoint_store import trained_history
 from asr.runs.origin import read_origin
 from asr.runs.resume_command import resume_command
 from asr.runs.run import Run
@@ -33,6 +36,7 @@ from asr.training.monitoring.observer import TrainingObserver, TrainingStart
 if TYPE_CHECKING:
     import tensorflow as tf
 
+    from asr.base.types import Utterance
     from asr.base.vocabulary import Vocabulary
     from asr.evaluation.run_evaluation import EvaluatedRun
     from asr.model.acoustic_model import AcousticModel
@@ -172,7 +176,7 @@ def _refuse_other_length(run: Run, num_epochs: int) -> None:
     another = f"start another run with train.init_from={run.directory} and another `name`"
     if num_epochs < config.epochs:
         raise UserError(f"{which} {config.epochs}; expected more, or {another}")
-    if num_epochs > config.epochs and (done := len(metrics := run.metrics())) < config.epochs:
+    if num_epochs > config.epochs and (done := len(metrics := trained_history(run))) < config.epochs:
         from asr.training.optimization.schedule import stops_early
 
         if stops_early([epoch.dev_error for epoch in metrics], config.early_stopping_epochs):
@@ -229,9 +233,14 @@ def _train_and_evaluate(
         setup = TrainingSetup(config, vocabulary, model, data.train, data.dev, callbacks, placed, profile)
         if starts_from_other:
             setup = _with_start(setup, engine, stop)
+        # another process may have made a run of this name meanwhile
+        refuse = functools.partial(run.refuse_existing, run.directory) if not resumes else None
         if engine.is_chief:
+            if refuse:
+                refuse()
             train_run_language_model(run, config, vocabulary, observer.on_work)
-        with _resume_hint_of_interrupts(run, command), track_state(run.directory, command, engine.is_chief):
+        tracked = track_state(run.directory, command, engine.is_chief, refuse=refuse)
+        with _resume_hint_of_interrupts(run, command), tracked:
             _start_run(run, setup, data, engine, observer, resumes)
             page = TrainingPage(run, config, vocabulary.token_name, command) if engine.is_chief else None
             trainer = Trainer(engine, setup, run, stop, observer, page)
@@ -287,6 +296,7 @@ def _read_data(
     worker = engine.worker, engine.num_workers
     train_data, left_out = training_data(config, vocabulary, model, observer.on_work, *worker)
     dev_data, _ = evaluation_data(path_of(config.data.dev), vocabulary, observer.on_work)
+    _expect_one_that_fits(dev_data.utterances, config.data.dev, vocabulary, model)
     test_data: Dataset | None = None
     if config.data.test and path_of(config.data.test).resolve() == path_of(config.data.dev).resolve():
         test_data = dev_data  # nothing is checked or reported twice
@@ -297,6 +307,17 @@ def _read_data(
         for manifest in config.data.more_test_manifests
     ]
     return _Data(train_data, dev_data, test_data, more, left_out)
+
+
+def _expect_one_that_fits(
+    utterances: Iterable[Utterance], manifest: str, vocabulary: Vocabulary, model: AcousticModel
+) -> None:
+    """Raise a UserError if each label has more tokens than its recording has frames: there is no loss."""
+    labels = ((one.duration_s * SAMPLE_RATE_HZ, vocabulary.encode_known(one.tokens)) for one in utterances)
+    if not any(model.fits(round(num_samples), ids) for num_samples, ids in labels):
+        raise UserError(
+            f"{manifest}: each label has more tokens than its recording has frames; `asr doctor` lists them"
+        )
 
 
 def _start_run(
@@ -318,9 +339,11 @@ def _start_run(
     if not resumes:
         run.write_token_counts(data.train.utterances)
         Run.create(run.directory, setup.config, setup.vocabulary)
-    elif (stored := run.config()).train.epochs != setup.config.train.epochs:
-        more = dataclasses.replace(stored.train, epochs=setup.config.train.epochs)
-        run.write_config(dataclasses.replace(stored, train=more))
+    else:
+        if history := trained_history(run):
+            run.write_metrics(history)  # which a killed process may not have done
+        if run.config() != setup.config:
+            run.write_config(setup.config)
     run.write_left_out(data.left_out)
 
 
@@ -377,8 +400,12 @@ def _resume_hint_of_interrupts(run: Run, command: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _resume_hint_of_errors(run: Run, command: str) -> Iterator[None]:
+    from asr.training.trainer import DivergedError
+
     try:
         yield
+    except DivergedError:
+        raise
     except UserError as error:
         raise UserError(f"{error}\n{_resume_hint(run, command)}") from error  # the state has the cause alone
 

@@ -57,12 +57,17 @@ from asr.training.optimization.schedule import (
 from asr.training.optimization.skipped_batches import SkippedBatch
 from asr.training.optimization.step import Step, StepResult, make_step, reference_labels
 from asr.training.stages import stages_of, typical_batch
+from data_pipeline.manifests.utterances import checksum_of
 from multigpu.engine import Engine
 
 logger = logging.getLogger(__name__)
 
 STEPS_WORTH_COMPILING = 1000  # compiling the update takes seconds, and each step then a few percent less
 PICTURES_EVERY_S = 60.0  # seconds of training between pictures, which take a while to draw
+
+
+class DivergedError(UserError):
+    """Raised when the weights have diverged: resuming would not help."""
 
 
 class TrainingData(Protocol):
@@ -165,7 +170,10 @@ class Trainer:
         self.evaluator = setup.evaluator or make_evaluator(engine, setup)
         self._one_by_one = TensorFlowRunner(model, placed=self.placed)
         self.store = CheckpointStore(run, config.train.keep_last, config.train.keep_best)
-        self.progress = Progress(data_checksum=setup.train_data.checksum, start_error=setup.start_error)
+        dev = checksum_of((one.id, one.duration_s, one.tokens) for one in setup.dev_data.utterances)
+        self.progress = Progress(
+            data_checksum=setup.train_data.checksum, start_error=setup.start_error, dev_checksum=dev
+        )
         self.num_epochs = config.train.epochs
         plan, _ = self._epoch(0, first_batch=0)
         num_steps = len(plan) * self.num_epochs
@@ -201,7 +209,13 @@ class Trainer:
                 "added or changed, or cannot be read now); restore it, or start a run under another `name`"
             )
         restore_state(checkpoint, self.model, self.optimizer, self._averages)
-        self.progress = checkpoint.progress
+        dev = self.progress.dev_checksum
+        if checkpoint.progress.history and checkpoint.progress.dev_checksum not in (None, dev):
+            self._warn(
+                f"{self.run.directory}: its dev set has changed since the last checkpoint; the errors of "
+                "epochs before and after are of different sets, and the choice of an epoch compares them"
+            )
+        self.progress = dataclasses.replace(checkpoint.progress, dev_checksum=dev)
         self._set_plateau()
         reported = self.progress.reported
         self.diagnostics = Diagnostics(self.config.train, self.diagnostics.warmup_steps, reported)
@@ -356,7 +370,7 @@ class Trainer:
                 self.store.finish()
             raise
         if not math.isfinite(evaluation.loss):
-            raise UserError(
+            raise DivergedError(
                 f"epoch {self.progress.epochs_done + 1}: the dev loss is {evaluation.loss}; the weights have "
                 "diverged. Start another run under another `name`, with a train.learning_rate below "
                 f"{self.config.train.learning_rate:g}"
@@ -434,7 +448,8 @@ class Trainer:
         try:
             yield from batches
         except UserError:
-            self._save()
+            if self.progress.step:  # weights that nothing was learned by are not to decode with
+                self._save()
             raise
 
     def _save_if_due(self) -> None:

@@ -94,7 +94,10 @@ def test_existing_run_is_refused_and_resumed_on_request(trained_run, clip_config
     assert "keeps its settings" in refused
     assert f"train.init_from={trained_run}" in refused
     # settings that do not change what is learned may be changed, for instance after running out of memory
+    kept = (Run(trained_run).directory / "config.toml").read_text("utf-8")
     assert main(["train", str(clip_config), "--resume", "--set", "train.accumulate=2"]) == 0
+    assert Run(trained_run).config().train.accumulate == 2  # also when it is resumed again
+    (Run(trained_run).directory / "config.toml").write_text(kept, "utf-8")
 
 
 def test_evaluate_prints_a_table_and_writes_a_report(trained_run, clip_config, capsys):

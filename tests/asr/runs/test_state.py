@@ -137,6 +137,16 @@ def test_a_full_disk_hides_neither_the_error_that_ended_the_run_nor_the_last_sta
     assert read_state(tmp_path).command == COMMAND
 
 
+def test_nothing_is_written_if_the_session_is_refused(tmp_path):
+    def refuse():
+        assert is_locked(tmp_path, run_state.LOCK)
+        raise UserError("another has begun")
+
+    with pytest.raises(UserError, match="another has begun"), track_state(tmp_path, "c", refuse=refuse):
+        pytest.fail("it was not refused")
+    assert not list(tmp_path.glob("*.json"))
+
+
 def test_only_the_chief_process_writes_the_state(tmp_path):
     with track_state(tmp_path / "run", COMMAND, is_chief=False):
         pass

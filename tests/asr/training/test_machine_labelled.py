@@ -13,6 +13,7 @@ from asr.model.acoustic_model import make_acoustic_model
 from asr.runs.run import Run
 from asr.training.data import make_vocabulary, training_data
 from asr.training.machine_labelled import training_utterances
+from data_pipeline.batches.pack import pack_manifest
 from data_pipeline.manifests.manifest import read_manifest, write_manifest
 
 LABEL = MachineLabel("runs/a", "epoch-0001", "0.1.0", "2026-11-26", 0.95, "")
@@ -59,6 +60,17 @@ def test_recordings_of_further_tests_are_left_out(clip_config, sets, clips, tmp_
     more = f"data.more_tests={tmp_path / 'one.jsonl'}, {tmp_path / 'two.jsonl'}"
     found = training_utterances(load_config(clip_config, [*sets, more]))
     assert [u.id for u in found] == [c.id for c in clips[:2]] + [f"by-model-{c.id}" for c in clips[8:]]
+
+
+def test_packs_whose_recordings_cannot_be_left_out_are_named(clip_config, sets, tmp_path, caplog):
+    training_utterances(load_config(clip_config, sets))
+    assert "in packs" not in caplog.text
+    packed = pack_manifest(tmp_path / "dev.jsonl", tmp_path / "packed").manifest
+    found = training_utterances(
+        load_config(clip_config, [*sets, f"data.dev={packed}", f"data.test={packed}"])
+    )
+    assert len(found) == 12
+    assert f"data.machine_labelled: {packed}: in packs" in caplog.text
 
 
 def test_tokens_of_both_are_in_the_vocabulary(clip_config, sets, clips):

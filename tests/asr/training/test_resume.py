@@ -71,7 +71,8 @@ def move(trainer, run):
     """Move a trainer to another run; the caller must replace its weights by resuming."""
     trainer.run, trainer.store = run, CheckpointStore(run, CONFIG.train.keep_last, CONFIG.train.keep_best)
     trainer.board, trainer.stop = None, StopRequest()
-    trainer.progress = Progress(data_checksum=trainer.progress.data_checksum)
+    before = trainer.progress
+    trainer.progress = Progress(data_checksum=before.data_checksum, dev_checksum=before.dev_checksum)
 
 
 @pytest.fixture(
@@ -408,6 +409,35 @@ def test_recording_removed_during_training_loses_no_step(trainer, whole, tmp_pat
     trainer.resume()
     trainer.train()
     assert_same(read_checkpoint(run.checkpoints()[-1]), read_checkpoint(whole.checkpoints()[-1]))
+
+
+def test_recording_that_is_missing_at_the_first_step_leaves_no_checkpoint(trainer, whole, tmp_path):
+    run = Run(
+        shutil.copytree(whole.directory, tmp_path / "run", ignore=shutil.ignore_patterns("checkpoints"))
+    )
+    move(trainer, run)
+
+    def missing():
+        raise UserError("a.wav: no such file")
+        yield
+
+    with pytest.raises(UserError, match=r"a\.wav"):
+        list(trainer._save_on_read_error(missing()))
+    trainer.store.finish()
+    assert not run.checkpoints()
+
+
+def test_change_of_the_dev_set_is_warned_of_once(trainer, whole, tmp_path, caplog):
+    run = stopped_at(whole, whole.checkpoints()[-1], tmp_path / "run")
+    move(trainer, run)
+    own = trainer.progress
+    trainer.resume()
+    assert "dev set" not in caplog.text
+    trainer.progress = dataclasses.replace(own, dev_checksum=7)
+    trainer.resume()
+    assert f"{run.directory}: its dev set has changed since the last checkpoint" in caplog.text
+    assert trainer.progress.dev_checksum == 7
+    trainer.progress = own
 
 
 def test_resuming_a_finished_run_changes_nothing(trainer, whole, tmp_path):

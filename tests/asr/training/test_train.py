@@ -1,7 +1,9 @@
 """`train` and `resume` in a Python program do what `asr train` does."""
 
 import dataclasses
+import importlib
 import json
+import shutil
 
 import pytest
 
@@ -9,9 +11,15 @@ from asr import Devices, evaluate, load_config, resume, train
 from asr.base.errors import UserError
 from asr.cli.main import main
 from asr.runs.checkpoint import read_checkpoint
+from asr.runs.checkpoint_store import trained_history
 from asr.runs.progress import TIMES
 from asr.runs.state import read_state
 from asr.training.monitoring.observer import TrainingObserver
+from asr.training.train import _resume_hint_of_errors, run_directory
+from asr.training.trainer import DivergedError
+from data_pipeline.manifests.manifest import write_manifest
+
+train_module = importlib.import_module("asr.training.train")  # whose function has its name
 
 
 class Recorder(TrainingObserver):
@@ -127,6 +135,46 @@ def test_sampled_pieces_of_labels_without_pieces_are_refused_before_training(con
     ):
         train(sampled, name="other")
     assert not any(tmp_path.iterdir())
+
+
+def test_metrics_that_a_killed_process_did_not_write_are_restored(trained):
+    path = trained.run.directory / "metrics.jsonl"
+    whole = path.read_text("utf-8")
+    path.write_text(whole.splitlines(keepends=True)[0], encoding="utf-8")
+    assert [metrics.epoch for metrics in trained_history(trained.run)] == [1, 2]
+    assert main(["train", str(trained.run.directory), "--resume"]) == 0
+    assert path.read_text("utf-8") == whole
+
+
+def test_dev_set_whose_labels_do_not_fit_is_refused_before_training(config, clips, tmp_path):
+    dev = tmp_path / "dev.jsonl"
+    write_manifest(dev, [dataclasses.replace(clip, tokens=clip.tokens * 60) for clip in clips[:2]])
+    longer = dataclasses.replace(config, data=dataclasses.replace(config.data, dev=str(dev)))
+    with pytest.raises(
+        UserError, match=r"dev.jsonl: each label has more tokens than its recording has frames"
+    ):
+        train(longer, name="longer")
+    assert not run_directory(config, "longer").exists()
+
+
+def test_run_that_another_process_made_meanwhile_is_left_as_it_is(config, trained, monkeypatch):
+    other, read_data = run_directory(config, "late"), train_module._read_data
+
+    def read_slowly(*arguments):
+        shutil.copytree(trained.run.directory, other, dirs_exist_ok=True)
+        return read_data(*arguments)
+
+    monkeypatch.setattr(train_module, "_read_data", read_slowly)
+    with pytest.raises(UserError, match="already contains a run"):
+        train(config, name="late")
+    for path in trained.run.directory.glob("*.*"):
+        assert (other / path.name).read_bytes() == path.read_bytes()
+
+
+def test_run_that_has_diverged_is_not_to_be_resumed(trained):
+    with pytest.raises(DivergedError) as error, _resume_hint_of_errors(trained.run, "asr train x --resume"):
+        raise DivergedError("diverged")
+    assert str(error.value) == "diverged"
 
 
 def test_run_is_resumed_by_its_directory_alone(trained, capsys):

@@ -32,7 +32,7 @@ def write_bundle(trained: TrainedModel, folder: Path, settings: Settings) -> Wri
     run, vocabulary, card = trained.run, trained.recognizer.vocabulary, settings.card
     stated, origin = run.stated(), trained.recognizer.origin
     assert origin is not None
-    # that of the recognizer: a training that goes on may have chosen another meanwhile
+    # that of the recognizer: a training may have chosen another meanwhile
     checkpoint = read_checkpoint(origin.files[0], ("model", "ema"))
     weights = checkpoint.decoding_weights
     if settings.quantize:
@@ -117,7 +117,7 @@ def _error_rates(run: Run, checkpoint: str) -> list[dict[str, Any]]:
         manifest, decoder = Path(record.manifest), decoder_name(record.decoder) or "greedy"
         name = path.stem.removeprefix("report").removeprefix(f"-{manifest.parent.name}-{manifest.stem}")
         if (name := name.removeprefix("-")) not in ("", decoder):
-            decoder += f" ({name})"  # which tells it from another evaluation of the same set
+            decoder += f" ({name})"  # another evaluation of the same set
         for score in scores_of(record.utterances, record.hypotheses, record.token):
             found.append(
                 {
