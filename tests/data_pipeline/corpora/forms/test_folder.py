@@ -441,6 +441,8 @@ def test_split_column_may_be_chinese(tmp_path):
     assert list(table.read(path, tmp_path).splits) == ["train", "dev", "test"]
     path.write_text(path.read_text("utf-8").replace("集\n", "\n").replace("集合", "划分"), encoding="utf-8")
     assert list(table.read(path, tmp_path).splits) == ["train", "dev", "test"]
+    path.write_text(path.read_text("utf-8").replace("训练", "一组").replace("验证", "二组"), encoding="utf-8")
+    assert list(table.read(path, tmp_path).splits) == ["一组", "二组", "测试"]
 
 
 def test_trials_are_test_beside_another_split_only(tmp_path):
@@ -581,17 +583,18 @@ def test_part_of_a_recording_that_another_source_has_whole_is_used_once(tmp_path
     for name in "12":
         clip(tmp_path / "甲" / f"{name}.wav", seconds=4)
         write(tmp_path / "甲" / f"{name}.txt", "一二")
-    write(tmp_path / "前.csv", "文件,文本,开始,结束\n甲/1.wav,一,0,2\n")
-    write(tmp_path / "后.csv", "文件,文本,开始,结束\n甲/1.wav,二,2,4\n甲/1.wav,三,1.5,3\n")
+    write(tmp_path / "前.csv", "文件,文本,开始,结束\n甲/1.wav,一,0,2\n甲/2.wav,四,2,4\n")
+    write(tmp_path / "后.csv", "文件,文本,开始,结束\n甲/1.wav,二,2,4\n甲/1.wav,三,1.5,3\n甲/2.wav,五,0,2\n")
     out = tmp_path / "out"
     sources = [str(tmp_path / name) for name in ("前.csv", "后.csv", "甲")]
     assert main(["prepare", "folder", *sources, str(out)]) == 0
     used = [u.text for path in out.glob("*.jsonl") for u in read_manifest(path)]
-    assert sorted(used) == ["一", "一二", "二"]  # what only touches is another sentence
+    assert sorted(used) == ["一", "二", "五", "四"]  # what only touches is another sentence
     left_out = {(Path(row[1]).name, row[2].rpartition("; ")[2]) for row in _left_out_rows(out)}
     assert left_out == {
         ("1.wav (1.5 to 3 s)", f"{tmp_path / '前.csv'} is used"),
         ("1.wav", f"{tmp_path / '前.csv'} is used"),
+        ("2.wav", f"{tmp_path / '前.csv'} is used"),
     }
 
 
