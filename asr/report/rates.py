@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from asr.audio.noise_level import recordings_signal_to_noise_db
 from asr.base.text.wording import percent
 from asr.base.types import EditCounts
-from asr.evaluation.errors.significance import rate_interval
+from asr.evaluation.errors.significance import blocks_of, rate_interval
 from asr.evaluation.scores import Score
 from asr.pages.page import Table
 from asr.report.utterances import Scored, most_frequent
@@ -114,7 +114,10 @@ def group_table(title: str, unit: str, groups: Mapping[str, Sequence[Scored]]) -
     rows: list[list[str | float]] = []
     for name, members in groups.items():
         edits, num_right = summed(members), sum(not s.edits.errors for s in members)
-        ends = rate_interval([s.edits.errors for s in members], [s.edits.reference_length for s in members])
+        blocks = blocks_of([s.utterance.speaker for s in members])
+        errors = blocks.summed([s.edits.errors for s in members])
+        lengths = blocks.summed([s.edits.reference_length for s in members])
+        ends = rate_interval(errors, lengths)
         right = f"{num_right:,} of {len(members):,}"
         rows.append([name, edits.rate, interval(ends, len(members)), f"{edits.reference_length:,}", right])
     names = [0] if title in ("corpus", "speaker") else []

@@ -35,7 +35,8 @@ class DecoderChoice:
             normalisation).
 
     Raises:
-        UserError: hot words or several hypotheses are asked of greedy decoding, or more than the beam holds.
+        UserError: a language model, hot words or several hypotheses are asked of greedy decoding, or more
+            hypotheses than the beam holds.
     """
 
     settings: DecoderSettings
@@ -46,10 +47,10 @@ class DecoderChoice:
 
     def __post_init__(self) -> None:
         beam, n_best = self.settings.beam, self.settings.n_best
-        if beam == 1 and (self.hot_words or n_best > 1):
+        if beam == 1 and (self.hot_words or n_best > 1 or self.settings.language_model):
             raise UserError(
-                "`beam=1`: greedy decoding supports neither hot words nor alternatives; "
-                "leave out `beam`, or choose a larger one, such as `beam=16`"
+                "`beam=1`: greedy decoding supports neither a language model nor hot words nor alternatives; "
+                "choose a larger one, such as `beam=16`, or leave these out"
             )
         if n_best > beam:
             raise UserError(

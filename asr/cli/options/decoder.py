@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import logging
 import tomllib
 from pathlib import Path
@@ -100,6 +101,18 @@ def given_search_options(arguments: argparse.Namespace) -> list[str]:
     return [word for pair in (*once, *(("--decoder", one) for one in arguments.decoder)) for word in pair]
 
 
+def ask_for_stored_decoder(arguments: argparse.Namespace, run: Run) -> None:
+    """Ask for the tuned decoder of a run by options, unless others were given, so that other runs have it."""
+    given = arguments.language_model or arguments.decoder or arguments.beam is not None
+    if given or not run.decoder_path.exists():
+        return
+    usual, stored = (dataclasses.asdict(one) for one in (DecoderSettings(), run.decoder_settings()))
+    tuned = {key: value for key, value in stored.items() if value != usual[key]}
+    arguments.language_model = tuned.pop("language_model", None)
+    arguments.beam = tuned.pop("beam", None)
+    arguments.decoder = [f"{key}={value}" for key, value in tuned.items()]
+
+
 def decoder_choice(arguments: argparse.Namespace, run: Run | ExportedModel) -> DecoderChoice:
     """Return the decoder that the options of `add_decoder_arguments` ask for.
 
@@ -108,11 +121,6 @@ def decoder_choice(arguments: argparse.Namespace, run: Run | ExportedModel) -> D
     """
     settings = _settings(arguments, run.decoder_settings(str(arguments.language_model or "")))
     hot_words = _hot_words(arguments.hot_words, run.vocabulary()) if arguments.hot_words else None
-    if settings.beam == 1 and arguments.language_model:
-        raise UserError(
-            f"--beam {settings.beam}: greedy decoding cannot use a language model; "
-            f"leave out --beam, or choose a wider one, such as --beam {BEAM}"
-        )
     hanzi_model = _hanzi_model(arguments.hanzi_model)
     return DecoderChoice(settings, hot_words, not arguments.tokens, hanzi_model, arguments.itn)
 
@@ -145,6 +153,8 @@ def _settings(arguments: argparse.Namespace, settings: DecoderSettings) -> Decod
     settings = replaced(settings, changes, "--")
     for override in arguments.decoder:
         settings = replaced(settings, _parsed(override), "--decoder ")
+    if settings.beam == 1 and settings.language_model and arguments.beam is None:  # by --decoder
+        settings = dataclasses.replace(settings, beam=BEAM)
     return settings
 
 

@@ -170,7 +170,7 @@ def write_review_of(candidates: Sequence[DoubtfulLabel], utterances: Iterable[Ut
 
     Args:
         candidates: of a set.
-        utterances: of the set.
+        utterances: of the set, also those that could not be read.
         path: of the CSV file.
 
     Returns:

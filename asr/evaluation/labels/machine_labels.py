@@ -40,6 +40,7 @@ from data_pipeline.types import UNREADABLE_AUDIO, LeftOut, Recording
 MIN_CONFIDENCE = 0.8  # the least sure labels that are kept have one wrong token in five, most have fewer
 LIMITS = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)  # in the table of what others would keep
 NO_SPEECH = "no speech found"
+SAME_RECORDING = "another path of a recording"
 NOT_UTF8 = "name is not UTF-8; rename it"
 AUDIO = "audio"  # folder of the cut segments, beside the manifest
 
@@ -149,12 +150,20 @@ class MachineLabeller:
             raise UserError("-: standard input cannot be labelled, as a manifest names files; name a file")
         if not is_utf8(str(out.resolve())):
             raise UserError(f"{out}: name is not UTF-8; choose another folder")
-        sources = list(dict.fromkeys(sources))
+        first: dict[Path, Path] = {}
+        for source in sources:
+            first.setdefault(source.resolve(), source)
+        repeated = [
+            LeftOut(str(source), SAME_RECORDING, f"{first[source.resolve()]} is labelled")
+            for source in dict.fromkeys(sources)
+            if source not in first.values()
+        ]
+        sources = list(first.values())
         refuse_bad_out(out, sources)
         with resumable_transcripts(self.recognizer, sources, out, on_progress) as journal:
             pairs = zip(sources, map(_of_speech, sources, journal.results()), strict=True)
             recordings_s, segments = 0.0, list[JudgedSegment]()
-            results: list[Utterance | LeftOut] = []
+            results: list[Utterance | LeftOut] = [*repeated]
             for source, result in reported(pairs, "cutting", "recordings", on_progress, len(sources)):
                 results += self._of_recording(source, result, out.parent / AUDIO)
                 if not isinstance(result, UserError):

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from asr.language.ngram.counting import Counts
+from asr.language.ngram.counting import BEGIN_ID, END_ID, Counts
 from asr.language.ngram.kneser_ney import Estimates, Float64, Mask
 from asr.language.ngram.model import (
     BUCKETS_PER_ENTRY,
@@ -76,7 +76,12 @@ def _own_losses(table: Estimates, shorter: Estimates) -> Float64:
     left, left_shorter = left[table.contexts], left_shorter[table.contexts]
     weight = np.log(shorter.backoffs[table.contexts])
     new_weight = np.log(left + table.probs) - np.log(left_shorter + backed_off)
-    occurs = shorter.counts[table.contexts] / max(1, shorter.counts.sum())
+    counts = shorter.counts.copy()
+    if shorter.rows.shape[1] == 1:
+        counts[BEGIN_ID] = counts[
+            END_ID
+        ]  # <s> begins each sentence, and is not counted as it follows no word
+    occurs = counts[table.contexts] / max(1, shorter.counts.sum())
     change = table.probs * (np.log(backed_off) + new_weight - np.log(table.probs))
     losses: Float64 = -occurs * (change + left * (new_weight - weight))
     return losses

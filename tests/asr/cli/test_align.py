@@ -110,6 +110,8 @@ def test_align_errors_are_one_line(trained_run, clips, loaded, tmp_path, capsys)
     empty = tmp_path / "empty.txt"
     empty.write_text("\n \n")
     missing = tmp_path / "missing.wav"
+    said = tmp_path / "said.txt"
+    said.write_text(tokens, encoding="utf-8")
     for arguments, expected in (
         ((missing, tokens), "missing.wav: cannot read"),
         ((silence, tokens), "silence.wav: the recording is silent"),
@@ -127,6 +129,7 @@ def test_align_errors_are_one_line(trained_run, clips, loaded, tmp_path, capsys)
         ((audio, " ".join([tokens] * 50)), "frames"),
         ((audio, tokens, "--out", tmp_path / "a.docx"), ".TextGrid, .srt, .vtt, .json"),
         ((audio, tokens, "--out", audio, "--format", "srt"), "the recording itself"),
+        ((audio, said, "--out", said, "--format", "srt"), "the text itself"),
         ((audio, tokens, "--out", tmp_path, "--format", "srt"), "expected a file"),
     ):
         assert align(trained_run, *arguments) == 2, arguments

@@ -15,7 +15,9 @@ from asr.base.decoder_settings import DecoderSettings
 from asr.base.vocabulary import Vocabulary
 from asr.cli.main import main
 from asr.ctc.hot_words import HotWords
+from asr.evaluation.labels.review_file import ReviewRow, read_review, write_review
 from asr.language.hanzi.converter import GENERAL_MODEL
+from asr.report.files import report_files
 from asr.runs.run import Run
 from asr.transcription.decoder_choice import DecoderChoice
 from data_pipeline.manifests.manifest import read_manifest, write_manifest
@@ -117,6 +119,21 @@ def test_unreadable_evaluations_are_ignored_if_another_exists(run, other, manife
         "report-set-old.json: expected schema 1, received 0",
     ):
         assert expected in error
+
+
+def test_decision_about_a_recording_that_cannot_be_read_at_the_moment_is_kept(run, clips, tmp_path):
+    copies = [
+        dataclasses.replace(clip, audio_path=shutil.copy(clip.audio_path, tmp_path)) for clip in clips[:4]
+    ]
+    manifest = tmp_path / "moved" / "dev.jsonl"
+    write_manifest(manifest, copies)
+    assert evaluate(run, manifest) == 0
+    review = report_files(run / "report-moved-dev.html").review
+    decided = ReviewRow("a", copies[0].id, copies[0].audio_path, "", copies[0].tokens, ("a1",), "", "1.0")
+    write_review(review, [decided])
+    Path(copies[0].audio_path).rename(tmp_path / "unmounted")
+    assert evaluate(run, manifest) == 2  # one is left out
+    assert decided.id in [row.id for row in read_review(review) if row.decision == "a"]
 
 
 def test_same_decoder_is_recognized_by_other_paths_of_its_files(tmp_path, monkeypatch):

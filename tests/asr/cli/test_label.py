@@ -15,12 +15,13 @@ from helpers import ROOT
 from helpers.random_run import random_run
 
 from asr.base.config import Config, load_config
+from asr.base.decoder_settings import DecoderSettings
 from asr.base.types import MachineLabel
 from asr.base.vocabulary import Vocabulary
 from asr.cli.commands.speech.label import add_label_arguments
 from asr.cli.commands.speech.label_rounds import Round, rounds
 from asr.cli.main import main
-from asr.cli.options.decoder import given_search_options
+from asr.cli.options.decoder import BEAM, ask_for_stored_decoder, decoder_choice, given_search_options
 from asr.runs.run import Run
 from asr.transcription.recognizer import Recognizer
 from data_pipeline.manifests.manifest import read_manifest, write_manifest
@@ -59,11 +60,13 @@ def quick(clips, clip_config, tmp_path_factory):
 def test_label_writes_a_manifest_and_names_the_next_commands(clips, separable_run, dev, tmp_path, capsys):
     for clip in clips[:3]:
         shutil.copy(clip.audio_path, tmp_path)
+    (tmp_path / "zz.wav").symlink_to(Path(clips[0].audio_path).name)
     out = tmp_path / "out" / "labelled.jsonl"
     command = ["label", str(separable_run), str(tmp_path), "--dev", str(dev), "--out", str(out)]
     assert main(command) == 0
     assert [len(row.tokens) > 0 for row in read_manifest(out)] == [True] * 3
     printed = capsys.readouterr().out
+    assert "1  another path of a recording" in printed
     assert "confidence calibrated on 24 utterances" in printed
     assert "expected calibration error" in printed
     commands = [shlex.split(line) for line in printed.splitlines() if line.startswith("    asr ")]
@@ -108,6 +111,27 @@ def test_options_of_decoding_that_were_not_given_are_not_repeated():
     assert given_search_options(parsed(["runs/a", "a.wav", "--out", "l.jsonl"])) == []
     with_lm = parsed(["runs/a", "a.wav", "--out", "l.jsonl", "--lm", "my lm"])
     assert given_search_options(with_lm) == ["--lm", "my lm"]
+
+
+def test_tuned_decoder_of_a_run_is_asked_of_the_runs_after_it(separable_run, tmp_path):
+    run = Run(shutil.copytree(separable_run, tmp_path / "run"))
+    arguments = parsed(["runs/a", "a.wav", "--out", "l.jsonl", "--hanzi", "general"])
+    ask_for_stored_decoder(arguments, run)
+    assert given_search_options(arguments) == ["--hanzi", "general"]
+    tuned = DecoderSettings(beam=4, language_model="/lm", lm_weight=0.7, token_bonus=-1.5)
+    run.save_decoder_settings(tuned)
+    ask_for_stored_decoder(arguments, run)
+    options = ["--lm", "/lm", "--beam", "4", "--hanzi", "general"]
+    assert given_search_options(arguments) == [
+        *options,
+        *("--decoder", "lm_weight=0.7", "--decoder", "token_bonus=-1.5"),
+    ]
+    assert decoder_choice(arguments, Run(separable_run)).settings == tuned
+    by_setting = parsed(["runs/a", "a.wav", "--out", "l.jsonl", "--decoder", 'language_model="/lm"'])
+    assert decoder_choice(by_setting, Run(separable_run)).settings.beam == BEAM
+    given = parsed(["runs/a", "a.wav", "--out", "l.jsonl", "--beam", "2"])
+    ask_for_stored_decoder(given, run)
+    assert given_search_options(given) == ["--beam", "2"]
 
 
 def test_commands_of_the_next_round_count_on(clips, separable_run, dev, tmp_path, capsys):

@@ -57,6 +57,7 @@ def test_syllables_rescored_by_another_hanzi_model_are_another_decoder():
     [
         (DecoderSettings(), HOT_WORDS, "`beam=1`"),
         (DecoderSettings(n_best=2), None, "`beam=1`"),
+        (DecoderSettings(language_model="lm"), None, "`beam=1`: .*language model"),
         (DecoderSettings(beam=4, n_best=5), None, "`n_best=5`"),
     ],
 )

@@ -47,8 +47,9 @@ def align_command(arguments: argparse.Namespace) -> int:
     if words is None:
         run, (audio, words) = run_and_rest([run, audio], 2, "AUDIO TEXT", recognizes=False)
     outs = [(path, _format_of(path, arguments.format)) for path in arguments.out]
-    if Path(audio).resolve() in {path.resolve() for path, _ in outs}:
-        raise UserError(f"--out {audio}: is the recording itself; choose another file")
+    for given, what in ((audio, "recording"), (words, "text")):
+        if any(_are_one_file(given, path) for path, _ in outs):
+            raise UserError(f"--out {given}: is the {what} itself; choose another file")
     from data_pipeline.labels.aligned_text import text_of, written_tokens
 
     text = text_of(words)
@@ -72,6 +73,13 @@ def align_command(arguments: argparse.Namespace) -> int:
     if not outs:
         print(format_words(*about, arguments.format or "table", unit), end="")
     return 0
+
+
+def _are_one_file(given: str | Path, path: Path) -> bool:
+    try:
+        return path.samefile(given)
+    except (OSError, ValueError):  # one of them is not there, or too long for a name
+        return False
 
 
 def _format_of(path: Path, format_name: TimeFormat | None) -> TimeFormat:

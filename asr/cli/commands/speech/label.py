@@ -18,6 +18,7 @@ from asr.cli.commands.training.compare import add_compare_arguments, compare_com
 from asr.cli.options.decoder import (
     add_hanzi_argument,
     add_search_arguments,
+    ask_for_stored_decoder,
     decoder_choice,
     given_search_options,
 )
@@ -82,6 +83,7 @@ def label_command(arguments: argparse.Namespace) -> int:
         _label_in_rounds(arguments)
         return 0
     task = _checked(arguments, arguments.run, arguments.out)
+    ask_for_stored_decoder(arguments, task.run)
     labelled = _label(arguments, task)
     _print(labelled)
     _print_next(task.run.directory, labelled.manifest, arguments)
@@ -95,6 +97,7 @@ def _label_in_rounds(arguments: argparse.Namespace) -> None:
     first = _opened(arguments.run)
     if first.is_model_file:
         raise UserError(f"{arguments.run}: a model file cannot be trained further in rounds; name a run")
+    ask_for_stored_decoder(arguments, first)
     devices = ["--gpus", arguments.devices] if arguments.devices else []
     devices += ["--simulate"] if arguments.simulate else []
     runs = [first.directory]

@@ -212,6 +212,16 @@ def test_a_maximum_size_is_used_up_and_all_parts_of_kept_ngrams_are_kept(tmp_pat
             assert all(row[1:] in shorter and row[:-1] in shorter for row in longer)
 
 
+@pytest.mark.parametrize("order", [2, 3])
+def test_frequent_beginnings_of_sentences_are_kept(order, tmp_path):
+    texts = [[3 + index % 2, *text] for index, text in enumerate(zipf_text(1000, 200))]
+    counts = count_ngrams(blocks_of(texts), order, 203, 10**9, tmp_path)
+    whole = smooth(counts, order, 203, (0,) * order).estimates
+    pruned = prune_to_size(whole, int(table_bytes([len(table.rows) for table in whole]) * 0.6))
+    bigrams = {tuple(row) for row in pruned[1].rows.tolist()}
+    assert {(3, BEGIN), (4, BEGIN)} <= bigrams
+
+
 def test_pruning_to_a_size_raises_perplexity_less_than_random_pruning(tmp_path, monkeypatch):
     texts, words = zipf_text(3000, 200), names(203)
 
