@@ -64,7 +64,7 @@ class Journal:
         self.path, self.model, self._file, self._sources = path, model, file, sources
         # taken before any file is read, so that a file that changes later does not match the next time
         self._stamps = [stamp_of(source) for source in sources]
-        self._header = json.dumps({"asr": __version__, "model": model}).encode() + b"\n"
+        self._header = header_of(model)
         self._ends = [len(self._header)]  # byte offset after each line
         self._failed: list[bool] = []
         self.reason = self._read()
@@ -194,13 +194,18 @@ def open_journal(out: Path, model: str, sources: Sequence[Path]) -> Iterator[Jou
             file.close()
 
 
-def names_in(path: Path) -> set[str]:
-    """Return the recordings that have a row in a journal; none if there is no journal."""
+def read_journal(path: Path) -> tuple[bytes, dict[str, str | None]]:
+    """Return the header of a journal, and the stamp of each recording by its name; nothing without one."""
     try:
         with path.open("rb") as file:
-            return {row.name for line in itertools.islice(file, 1, None) if (row := _parse_row(line))}
+            return file.readline(), {row.name: row.stamp for line in file if (row := _parse_row(line))}
     except OSError:
-        return set()
+        return b"", {}
+
+
+def header_of(model: str) -> bytes:
+    """Return the first line of a journal of a model; see `model_digest`."""
+    return json.dumps({"asr": __version__, "model": model}).encode() + b"\n"
 
 
 def journal_path(out: Path) -> Path:

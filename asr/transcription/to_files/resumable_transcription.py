@@ -22,7 +22,15 @@ from asr.base.work import OnProgress, Work, ignore_progress
 from asr.transcription.file_recognizer import FileRecognizer, file_chunks
 from asr.transcription.files import refuse_bad_out, write_list
 from asr.transcription.formats import FileFormat, ListFormat, format_transcript
-from asr.transcription.to_files.journal import Journal, journal_path, model_digest, names_in, open_journal
+from asr.transcription.to_files.journal import (
+    Journal,
+    header_of,
+    journal_path,
+    model_digest,
+    open_journal,
+    read_journal,
+    stamp_of,
+)
 from asr.transcription.to_files.shards import Shard, ShardInfo
 from asr.transcription.transcript import Transcript
 
@@ -146,7 +154,8 @@ def transcribe_to_files(
         shard: the job of an array that this is: only its recordings are transcribed.
 
     Raises:
-        UserError: a file cannot be written, or another process transcribes to the same place.
+        UserError: a file cannot be written, another model or other settings made files of an interrupted
+            call, or another process transcribes to the same place.
     """
     doubtful, is_only_file = DoubtfulTranscripts(), list(outs.values()) == [out]
 
@@ -162,16 +171,36 @@ def transcribe_to_files(
     if shard:
         sources, kept = shard.of(sources), shard.path(kept)
     if not is_only_file:
-        done = [source for source in sources if outs[source].exists()]
-        _log_done(done, len(sources))
-        before = names_in(journal_path(kept))  # the interrupted call's, with which its recordings begin
-        there = {source for source in done if str(source) not in before}
-        sources = [source for source in sources if source not in there]
+        done = {source: outs[source] for source in sources if outs[source].exists()}
+        remaining = _without_done(recognizer, sources, done, journal_path(kept))
+        _log_done(list(done), len(sources))
+        sources = remaining
     if not sources:
+        journal_path(kept).unlink(missing_ok=True)  # one of recordings that have changed
         return 0
     with resumable_transcripts(recognizer, sources, kept, on_progress, write) as journal:
         doubtful.log()
         return journal.num_failed
+
+
+def _without_done(
+    recognizer: FileRecognizer, sources: Sequence[Path], done: Mapping[Path, Path], journal: Path
+) -> list[Path]:
+    """Return the recordings that have no file, after those of a journal if all its rows are still valid."""
+    header, stamps = read_journal(journal)
+    named = {str(source): source for source in sources}
+    before = [named[name] for name in stamps if name in named]
+    made = [str(done[source]) for source in before if source in done]
+    if made and header != header_of(_digest_of(recognizer)):
+        raise UserError(
+            f"{journal}: another model, decoder or version made {listed(made, MAX_LISTED)}; choose another "
+            "folder for `out`, or remove these files; or remove this one to keep them"
+        )
+    # a pipe has no stamp, since it can be read only once
+    is_valid = [stamp_of(source) or "" for source in before] == list(stamps.values())
+    first = before if is_valid else []
+    left_out = {*done, *first}
+    return [*first, *(source for source in sources if source not in left_out)]
 
 
 def _log_done(done: Sequence[Path], num_recordings: int) -> None:

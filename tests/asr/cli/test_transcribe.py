@@ -259,6 +259,64 @@ def test_interrupted_subtitles_of_a_folder_that_has_grown_resume_with_the_new_re
     assert files_below(out) == subtitles
 
 
+def test_interrupted_subtitles_resume_with_a_new_recording_that_comes_first(
+    loaded, trained_run, folder, subtitles, tmp_path, small_chunks, files_read, monkeypatch, caplog
+):
+    folder, out = shutil.copytree(folder, tmp_path / "audio"), tmp_path / "subtitles"
+    interrupt(monkeypatch, after_chunks=2)
+    assert transcribe(trained_run, folder, out, "--format", "srt") == 130
+    shutil.copy(folder / "00.wav", folder / "0.wav")
+    files_read.clear()
+    assert transcribe(trained_run, folder, out, "--format", "srt") == 2
+    assert len(files_read) == 14 - 4
+    assert "starting over" not in caplog.text
+    assert files_below(out) == subtitles | {"0.srt": subtitles["00.srt"]}
+
+
+def test_interrupted_subtitles_whose_recordings_changed_are_kept_and_not_transcribed_again(
+    loaded, trained_run, folder, subtitles, tmp_path, small_chunks, files_read, monkeypatch
+):
+    folder, out = shutil.copytree(folder, tmp_path / "audio"), tmp_path / "subtitles"
+    interrupt(monkeypatch, after_chunks=2)
+    assert transcribe(trained_run, folder, out, "--format", "srt") == 130
+    (folder / "00.wav").unlink()
+    shutil.copy(folder / "04.wav", folder / "01.wav")
+    files_read.clear()
+    assert transcribe(trained_run, folder, out, "--format", "srt") == 2
+    assert len(files_read) == 13 - 4
+    assert files_below(out) == subtitles
+
+
+def test_journal_of_subtitles_that_are_all_there_is_removed(
+    loaded, trained_run, folder, subtitles, tmp_path, small_chunks, monkeypatch
+):
+    folder, out = shutil.copytree(folder, tmp_path / "audio"), tmp_path / "subtitles"
+    interrupt(monkeypatch, after_chunks=1)
+    assert transcribe(trained_run, folder, out, "--format", "srt") == 130
+    for path in folder.iterdir():
+        if path.name != "00.wav":
+            path.unlink()
+    assert transcribe(trained_run, folder, out, "--format", "srt") == 0
+    assert set(files_below(out)) == {"00.srt", "01.srt"}
+
+
+def test_interrupted_subtitles_are_not_completed_by_another_decoder(
+    trained_run, folder, subtitles, tmp_path, small_chunks, monkeypatch, capsys
+):
+    out = tmp_path / "subtitles"
+    interrupt(monkeypatch, after_chunks=2)
+    assert transcribe(trained_run, folder, out, "--format", "srt") == 130
+    before = files_below(out)
+    capsys.readouterr()
+    assert transcribe(trained_run, folder, out, "--format", "srt", "--tokens") == 2
+    errors = capsys.readouterr().err
+    assert "00.srt" in errors
+    assert "choose another folder" in errors
+    assert files_below(out) == before
+    assert transcribe(trained_run, folder, out, "--format", "srt") == 2
+    assert files_below(out) == subtitles
+
+
 def test_recording_whose_name_is_too_long_for_that_of_its_subtitles_is_refused_first(
     loaded, trained_run, tmp_path, folder, capsys
 ):
