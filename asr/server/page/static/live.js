@@ -6,12 +6,13 @@ export class LiveText {
   // onText receives all that was said until now, whenever it changes.
   constructor(onText) {
     this.onText = onText;
-    this.ended = ""; // text of the stretches of speech that have ended
   }
 
   // rateHz is that of the samples, hotWords a line of favoured words. Without a connection there is no live text;
   // the recording is made all the same.
   open(rateHz, hotWords) {
+    this.ended = ""; // text of the stretches of speech that have ended
+    this.onText("");
     const address = new URL("vosk", document.baseURI);
     address.protocol = address.protocol.replace("http", "ws");
     this.socket = new WebSocket(address, tokenProtocols());

@@ -20,6 +20,7 @@ const transcript = new Transcript(byId("transcript"), (seconds) => player.playFr
 const live = new LiveText((words) => showLive(words));
 let recorder = null;
 let running = null; // AbortController of the transcription in progress
+let given = null; // what was last to be recognized, as `recognize` takes it
 let kept = null; // { name, files } of the last transcript
 let lastProblem = null; // a function that words it in the present language
 
@@ -50,13 +51,15 @@ function serverProblem(error) {
   };
 }
 
-async function recognize(blob, name) {
+async function recognize(blob, name, isRecorded = false) {
   running?.abort();
   const mine = (running = new AbortController());
+  given = [blob, name, isRecorded];
+  if (!isRecorded) showLive("");
   showProblem(null);
   kept = null;
   transcript.clear();
-  for (const id of ["keep", "legend"]) byId(id).hidden = true;
+  for (const id of ["failed", "keep", "legend"]) byId(id).hidden = true;
   byId("result").hidden = false;
   byId("file-name").textContent = name;
   showStatus("recognizing");
@@ -68,6 +71,7 @@ async function recognize(blob, name) {
     const done = await transcribe(blob, name, byId("hot-words").value, onSegment, mine.signal);
     if (mine !== running) return;
     kept = { name, files: done.files };
+    if (!recorder) showLive(""); // else it is that of the next one
     player.setDuration(done.duration_s);
     showStatus(!transcript.units.length ? "nothing" : done.is_doubtful ? "mistaken" : "");
     byId("keep").hidden = !transcript.units.length;
@@ -75,11 +79,11 @@ async function recognize(blob, name) {
   } catch (error) {
     if (mine !== running) return;
     showStatus("");
-    byId("result").hidden = !transcript.units.length;
+    byId("failed").hidden = false;
+    byId("save").hidden = !isRecorded; // a file is where it was
     showProblem(serverProblem(error));
     if (error.code === "invalid_api_key") askForToken();
   }
-  showLive("");
 }
 
 function askForToken() {
@@ -92,7 +96,7 @@ function showRecording(isOn) {
   byId("record-text").textContent = text(isOn ? "stop" : "record");
   byId("meter").hidden = !isOn;
   byId("drop").hidden = isOn;
-  byId("choose").disabled = isOn;
+  for (const id of ["again", "choose"]) byId(id).disabled = isOn;
 }
 
 function microphoneProblem(error) {
@@ -103,11 +107,13 @@ function microphoneProblem(error) {
 
 async function toggleRecording() {
   if (recorder) {
-    const ending = recorder;
+    byId("record").disabled = true; // an hour is resampled in some seconds
+    live.close();
+    const blob = await recorder.stop();
     recorder = null;
     showRecording(false);
-    live.close();
-    await recognize(await ending.stop(), `${text("recording")} ${new Date().toLocaleTimeString()}.wav`);
+    byId("record").disabled = false;
+    await recognize(blob, `${text("recording")} ${new Date().toLocaleTimeString()}.wav`, true);
     return;
   }
   if (!navigator.mediaDevices) {
@@ -143,10 +149,15 @@ async function copy() {
   setTimeout(() => (byId("copy").textContent = text("copy")), 1500);
 }
 
-function download(suffix) {
+function downloadTranscript(suffix) {
+  const blob = new Blob([kept.files[suffix]], { type: "text/plain;charset=utf-8" });
+  download(blob, `${kept.name.replace(/\.[^.]*$/, "")}.${suffix}`);
+}
+
+function download(blob, name) {
   const link = document.createElement("a");
-  link.href = URL.createObjectURL(new Blob([kept.files[suffix]], { type: "text/plain;charset=utf-8" }));
-  link.download = `${kept.name.replace(/\.[^.]*$/, "").replaceAll(":", "-")}.${suffix}`;
+  link.href = URL.createObjectURL(blob);
+  link.download = name.replaceAll(":", "-");
   link.click();
   setTimeout(() => URL.revokeObjectURL(link.href), 10_000);
 }
@@ -176,11 +187,13 @@ byId("file").addEventListener("change", () => {
   if (file) recognize(file, file.name);
   byId("file").value = ""; // the same file may be chosen again
 });
+byId("again").addEventListener("click", () => recognize(...given));
+byId("save").addEventListener("click", () => download(...given));
 byId("copy").addEventListener("click", copy);
 byId("play").addEventListener("relabel", showTexts);
 byId("keep").addEventListener("click", (event) => {
   const { suffix } = event.target.dataset;
-  if (suffix && kept) download(suffix);
+  if (suffix && kept) downloadTranscript(suffix);
 });
 byId("language").addEventListener("click", () => {
   useOtherLanguage();

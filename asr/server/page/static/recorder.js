@@ -1,5 +1,7 @@
 // Opens the microphone, and records from it.
 
+const SPEECH_RATE_HZ = 16_000; // of what models are trained on: an hour is within the limits of a server
+
 const { AudioContext = globalThis.webkitAudioContext } = globalThis; // the name in older versions of Safari
 
 export class Microphone {
@@ -69,10 +71,24 @@ export class Recorder {
     return this.microphone.rateHz;
   }
 
-  // Return the recording as a WAV file.
+  // Return the recording as a WAV file, of 16 kHz at most.
   async stop() {
     await this.microphone.close();
-    return wavFile(this.pieces, this.rateHz);
+    return speechFile(this.pieces, this.rateHz);
+  }
+}
+
+// Return a WAV file of 16 kHz at most; of the rate of the samples if the browser lacks the memory for another one.
+export async function speechFile(pieces, rateHz) {
+  const whole = wavFile(pieces, rateHz);
+  if (rateHz <= SPEECH_RATE_HZ) return whole;
+  try {
+    // a decoder's filter: Chromium plays buffers of other rates without one, so that high tones come back as low ones
+    const context = new OfflineAudioContext(1, 1, SPEECH_RATE_HZ);
+    const decoded = await context.decodeAudioData(await whole.arrayBuffer());
+    return wavFile([decoded.getChannelData(0)], SPEECH_RATE_HZ);
+  } catch {
+    return whole;
   }
 }
 

@@ -1,11 +1,13 @@
 """Test the page in a real browser, as a person uses it."""
 
+import io
 import json
 import re
 from pathlib import Path
 
 import numpy as np
 import pytest
+import soundfile
 from helpers.browser import expect_nothing_from_elsewhere
 from helpers.servers import server_in_thread
 
@@ -14,6 +16,7 @@ from asr.transcription import transcript
 
 TOKEN = "a secret of some length"
 WRITTEN = "#transcript .unit"
+TOO_LONG = "书" * 101  # to be favoured
 
 
 def choose(page, path):
@@ -174,6 +177,94 @@ def test_microphone_is_transcribed_while_one_speaks_and_as_a_whole_afterwards(op
     assert page.evaluate("audio.duration") >= 1
 
 
+def test_recording_that_the_server_refuses_is_kept_and_tried_again(open_page, address):
+    page = open_page(address, permissions=["microphone"])
+    page.click("#record")
+    page.wait_for_selector("#live", state="visible")
+    page.wait_for_selector("#clock:text-matches('0:0[1-9]')")
+    page.fill("#hot-words", TOO_LONG)
+    page.click("#record")
+    page.wait_for_selector("#problem", state="visible")
+    assert page.inner_text("#live")
+    assert page.locator("#play").is_visible()
+    with page.expect_download() as download:
+        page.click("#save")
+    assert download.value.suggested_filename.endswith(".wav")
+    saved = soundfile.info(download.value.path())
+    assert (saved.samplerate, saved.channels) == (16_000, 1)
+    assert saved.duration >= 1
+    page.click("#language")
+    assert (page.inner_text("#again"), page.inner_text("#save")) == ("重试", "下载录音")
+    page.fill("#hot-words", "")
+    page.click("#again")
+    wait_for_transcript(page)
+    assert page.locator(WRITTEN).count() > 0
+    assert page.locator("#live").is_hidden()
+    assert page.locator("#failed").is_hidden()
+
+
+def test_live_text_of_a_refused_recording_stays_until_the_next_one_begins(open_page, address):
+    page = open_page(address, permissions=["microphone"])
+    page.click("#record")
+    page.wait_for_selector("#live", state="visible")
+    page.fill("#hot-words", TOO_LONG)
+    page.click("#record")
+    page.wait_for_selector("#problem", state="visible")
+    assert page.locator("#live").is_visible()
+    page.click("#record")  # without live text, which these words have refused
+    page.wait_for_selector("#meter", state="visible")
+    assert page.locator("#live").is_hidden()
+    assert page.locator("#again").is_disabled()
+    page.close()
+
+
+def test_live_text_begins_empty_with_each_recording(open_page, address):
+    script = """async () => {
+        const { LiveText } = await import("/page/live.js");
+        const texts = [];
+        const live = new LiveText((text) => texts.push(text));
+        for (const text of ["one", "two"]) {
+            live.open(16000, "");
+            live.close();
+            live.show({ text });
+        }
+        return texts;
+    }"""
+    assert open_page(address).evaluate(script) == ["", "one", "", "two"]
+
+
+def test_refused_file_is_tried_again(open_page, address, clip, recognizer):
+    page = open_page(address)
+    page.fill("#hot-words", TOO_LONG)
+    page.set_input_files("#file", str(clip))
+    page.wait_for_selector("#problem", state="visible")
+    assert page.locator("#save").is_hidden()
+    page.fill("#hot-words", "")
+    page.click("#again")
+    wait_for_transcript(page)
+    assert "".join(page.locator(".written").all_inner_texts()) == recognizer.transcribe(clip).text
+
+
+@pytest.mark.parametrize("rate_hz", [44_100, 48_000])
+def test_recordings_are_resampled_without_aliases(open_page, address, rate_hz):
+    script = """async (rateHz) => {
+        const { speechFile } = await import("/page/recorder.js");
+        const contents = [];
+        for (const hz of [1000, 11000]) {
+            const step = (2 * Math.PI * hz) / rateHz;
+            const tone = Float32Array.from({ length: rateHz }, (_, n) => Math.sin(step * n));
+            const file = await speechFile([tone], rateHz);
+            contents.push([...new Uint8Array(await file.arrayBuffer())]);
+        }
+        return contents;
+    }"""
+    contents = open_page(address).evaluate(script, rate_hz)
+    (low, low_hz), (high, high_hz) = (soundfile.read(io.BytesIO(bytes(data))) for data in contents)
+    assert low_hz == high_hz == len(low) == len(high) == 16_000
+    assert np.std(low) == pytest.approx(0.5**0.5, rel=0.02)
+    assert np.std(high[100:-100]) < 0.01  # a filter has an end
+
+
 def test_hot_words_change_the_text(open_page, address, clips):
     page, hot = open_page(address), "水里"
     choose(page, clips[2].audio_path)
@@ -296,7 +387,7 @@ def test_calls_have_the_token_and_headings_of_the_language(open_page, recognizer
 
 def test_too_many_hot_words_are_named(open_page, address, clip):
     page = open_page(address)
-    page.fill("#hot-words", "书" * 101)
+    page.fill("#hot-words", TOO_LONG)
     page.set_input_files("#file", str(clip))
     page.wait_for_selector("#problem", state="visible")
     assert "100 characters" in page.inner_text("#problem")
