@@ -1,7 +1,7 @@
 """Recognize streams of many clients: the windows of sound that wait for the model share its batches.
 
 with service.streams.open(rate_hz=8000) as stream:
-    update = await stream.feed(samples)      # update.segments have ended, update.text is open
+    update = await stream.feed([message])    # update.segments have ended, update.text is open
     segments = await stream.finish()
 
 A stream is exact where the model depends on a bounded stretch of sound; else each stretch of speech between
@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -25,7 +25,7 @@ from asr.ctc.posteriors import log_softmax
 from asr.ctc.search import LogProbs
 from asr.server.batching import Batcher, JobKind
 from asr.server.requests.limits import Limits
-from asr.server.requests.received_audio import refuse_too_long
+from asr.server.requests.received_audio import pcm_waveform, refuse_too_long
 from asr.server.requests.request_errors import unavailable
 from asr.transcription.decoder import Decoder
 from asr.transcription.recognizer import Recognizer
@@ -141,6 +141,7 @@ class LiveStream:
         self._stream, self._resampler, self._pool = stream, Resampler(rate_hz), pool
         self._rate_hz, self._max_audio_s = rate_hz, max_audio_s
         self._began_s = time.monotonic()
+        self._half_sample = b""  # at the end of what was fed
 
     @property
     def duration_s(self) -> float:
@@ -153,12 +154,18 @@ class LiveStream:
         behind_s = time.monotonic() - self._began_s - self.duration_s
         return round(self._rate_hz * min(max(0.0, behind_s), MAX_JOINED_S))
 
-    async def feed(self, samples: Waveform) -> Update:
-        """Accept samples, (n,) int16, and return what they changed.
+    async def feed(self, messages: Sequence[bytes]) -> Update:
+        """Accept messages of plain samples, and return what they changed.
+
+        Args:
+            messages: int16 samples, little-endian; a message may end within a sample, as parts of a pipe do.
 
         Raises:
             RefusalError: the stream is too long.
         """
+        data = b"".join([self._half_sample, *messages])
+        samples = pcm_waveform(data)
+        self._half_sample = data[samples.nbytes :]
         refuse_too_long(self.duration_s + len(samples) / self._rate_hz, self._max_audio_s)
         update: Update = await self._run(lambda: self._stream.feed(self._resampler.feed(samples)))
         return update

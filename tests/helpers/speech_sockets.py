@@ -14,9 +14,9 @@ def open_socket(address, path, **options):
 
 
 def chunks_of(waveform, num_samples):
-    """Yield plain samples in messages of this length."""
-    data = waveform.tobytes()
-    return (data[begin : begin + 2 * num_samples] for begin in range(0, len(data), 2 * num_samples))
+    """Yield plain samples in messages of this length, which may be half a sample more than a number."""
+    data, size = waveform.tobytes(), int(2 * num_samples)
+    return (data[begin : begin + size] for begin in range(0, len(data), size))
 
 
 def answer(socket):

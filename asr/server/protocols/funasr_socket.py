@@ -12,8 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy as np
-
 from asr.audio.media.kinds import ADTS, PROGRAM_STREAM, TRANSPORT_STREAM, media_kind
 from asr.audio.recording import Waveform, resample
 from asr.server.protocols.sockets import ClientSocket, Message, json_object, rate_of
@@ -162,8 +160,7 @@ async def _live(service: RecognitionService, client: ClientSocket, session: _Ses
     stream = service.streams.open(session.rate_hz, session.decoder)
     part: bytes | None = first
     while part is not None:
-        parts = client.with_received(part, stream.samples_behind)
-        update = await stream.feed(np.concatenate([pcm_waveform(one) for one in parts]))
+        update = await stream.feed(client.with_received(part, stream.samples_behind))
         for segment in update.segments:
             await _send_segment(client, session, segment, is_final=False)
         await _send_increment(client, session, update.text)

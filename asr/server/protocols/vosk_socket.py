@@ -5,11 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from asr.server.protocols.sockets import ClientSocket, Message, json_object, rate_of
 from asr.server.requests.hot_words import hot_word_weights
-from asr.server.requests.received_audio import pcm_waveform
 from asr.server.requests.request_errors import invalid
 from asr.server.service import RecognitionService
 from asr.server.streams import LiveStream
@@ -39,7 +36,7 @@ async def talk_vosk(service: RecognitionService, client: ClientSocket, first: Me
         if isinstance(message, bytes):
             stream = stream or service.streams.open(settings.rate_hz, settings.decoder)
             messages = client.with_received(message, stream.samples_behind)
-            update = await stream.feed(np.concatenate([pcm_waveform(one) for one in messages]))
+            update = await stream.feed(messages)
             for answer in _answers(settings, update, len(messages)):
                 await client.send(answer)
         else:

@@ -86,6 +86,15 @@ def test_two_passes_send_increments_and_replace_them_at_each_pause(address, spee
     assert begins == sorted(begins)
 
 
+@pytest.mark.parametrize("mode", ["online", "2pass"])
+def test_messages_that_end_within_a_sample_are_a_stream_like_any_other(address, speech, mode):
+    def text(num_samples):
+        answers = funasr(address, speech, mode, num_samples)
+        return answers[-1].get("whole_text") or text_of(answers)
+
+    assert text(4800.5) == text(4800) != ""
+
+
 def test_increments_of_the_online_mode_add_up_to_the_length_of_the_text(address, speech):
     answers = funasr(address, speech, "online")
     whole = "".join(one["text"] for one in funasr(address, speech, "2pass") if "offline" in one["mode"])

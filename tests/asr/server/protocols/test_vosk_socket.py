@@ -44,6 +44,14 @@ def test_each_sentence_is_a_result_and_partials_precede_it(address, recognizer, 
     assert any(one.get("partial") for one in found)
 
 
+def test_messages_that_end_within_a_sample_are_a_stream_like_any_other(address, speech):
+    def texts(num_samples):
+        found, final = vosk(address, speech, num_samples)
+        return [one["text"] for one in [*found, final] if one.get("text")]
+
+    assert texts(4000.5) == texts(4000)
+
+
 def test_eight_kilohertz_is_the_default_rate(address, speech):
     half = resample(speech, 32_000)  # at 8 kHz
     with open_socket(address, "/vosk") as socket:
