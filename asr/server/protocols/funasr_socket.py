@@ -20,6 +20,7 @@ from asr.server.requests.hot_words import hot_word_weight, hot_word_weights
 from asr.server.requests.received_audio import pcm_waveform, received_waveform, refuse_too_long
 from asr.server.requests.request_errors import RefusalError, invalid, too_large
 from asr.server.service import RecognitionService
+from asr.server.streams import LiveStream
 from asr.transcription.decoder import Decoder
 from asr.transcription.transcript import Segment, Token, Word
 
@@ -158,6 +159,17 @@ async def _live(service: RecognitionService, client: ClientSocket, session: _Ses
     whole text in a field of its own.
     """
     stream = service.streams.open(session.rate_hz, session.decoder)
+    try:
+        await _send_while_spoken(client, session, stream, first)
+    except RefusalError:
+        await _send_rest(client, session, stream)
+        raise
+    await _send_rest(client, session, stream)
+
+
+async def _send_while_spoken(
+    client: ClientSocket, session: _Session, stream: LiveStream, first: bytes
+) -> None:
     part: bytes | None = first
     while part is not None:
         update = await stream.feed(client.with_received(part, stream.samples_behind))
@@ -165,6 +177,9 @@ async def _live(service: RecognitionService, client: ClientSocket, session: _Ses
             await _send_segment(client, session, segment, is_final=False)
         await _send_increment(client, session, update.text)
         part = await _next_samples(client, session)
+
+
+async def _send_rest(client: ClientSocket, session: _Session, stream: LiveStream) -> None:
     segments = await stream.finish()
     for number, segment in enumerate(segments, start=1):
         await _send_segment(client, session, segment, is_final=number == len(segments))

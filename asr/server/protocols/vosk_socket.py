@@ -7,7 +7,7 @@ from typing import Any
 
 from asr.server.protocols.sockets import ClientSocket, Message, json_object, rate_of
 from asr.server.requests.hot_words import hot_word_weights
-from asr.server.requests.request_errors import invalid
+from asr.server.requests.request_errors import RefusalError, invalid
 from asr.server.service import RecognitionService
 from asr.server.streams import LiveStream
 from asr.transcription.decoder import Decoder
@@ -28,29 +28,34 @@ class _Settings:
 
 
 async def talk_vosk(service: RecognitionService, client: ClientSocket, first: Message) -> None:
-    """Answer one of Vosk's clients, from its first message on."""
+    """Answer one of Vosk's clients; a refused one has the result of what it sent before the error."""
     settings, config = _Settings(), dict[str, Any]()
     stream: LiveStream | None = None
     message = first
-    while True:
-        if isinstance(message, bytes):
-            stream = stream or service.streams.open(settings.rate_hz, settings.decoder)
-            messages = client.with_received(message, stream.samples_behind)
-            update = await stream.feed(messages)
-            for answer in _answers(settings, update, len(messages)):
-                await client.send(answer)
-        else:
-            fields = json_object(message)
-            if isinstance(fields.get("config"), dict):
-                config |= {name: value for name, value in fields["config"].items() if name in FIELDS}
-                settings = await client.while_connected(_settings(service, config))
-            if "eof" in fields or "reset" in fields:
-                segments = await stream.finish() if stream else ()
-                stream = None
-                await client.send(_result(settings, segments))
-            if "eof" in fields:
-                return
-        message = await client.receive()
+    try:
+        while True:
+            if isinstance(message, bytes):
+                stream = stream or service.streams.open(settings.rate_hz, settings.decoder)
+                messages = client.with_received(message, stream.samples_behind)
+                update = await stream.feed(messages)
+                for answer in _answers(settings, update, len(messages)):
+                    await client.send(answer)
+            else:
+                fields = json_object(message)
+                if isinstance(fields.get("config"), dict):
+                    config |= {name: value for name, value in fields["config"].items() if name in FIELDS}
+                    settings = await client.while_connected(_settings(service, config))
+                if "eof" in fields or "reset" in fields:
+                    segments = await stream.finish() if stream else ()
+                    stream = None
+                    await client.send(_result(settings, segments))
+                if "eof" in fields:
+                    return
+            message = await client.receive()
+    except RefusalError:
+        if stream is not None:
+            await client.send(_result(settings, await stream.finish()))
+        raise
 
 
 async def _settings(service: RecognitionService, config: dict[str, Any]) -> _Settings:

@@ -123,6 +123,25 @@ def test_server_that_stops_gives_open_streams_their_final_answer(recognizer, cli
         assert remaining(silent)[1].code == 1012
 
 
+@pytest.mark.parametrize(
+    ("path", "begin"), [("/vosk", '{"config": {"sample_rate": 16000}}'), ("/", '{"mode": "2pass"}')]
+)
+@pytest.mark.parametrize(("limit", "code"), [("stream_idle_s", 1008), ("max_audio_s", 1009)])
+def test_stream_over_a_limit_has_its_final_answer_before_the_error(
+    recognizer, clips, path, begin, limit, code
+):
+    speech = read_audio(clips[2].audio_path)
+    limits = {"stream_idle_s": 0.5} if limit == "stream_idle_s" else {"max_audio_s": clips[2].duration_s}
+    with server_in_thread(recognizer, **limits) as (_, address), open_socket(address, path) as socket:
+        socket.send(begin)
+        socket.send(speech.tobytes())
+        if limit == "max_audio_s":
+            socket.send(bytes(16_000))
+        (*_, final, error), closed = remaining(socket)
+    assert final["text"] == clip_segments(recognizer, [speech])[0].text
+    assert ("error" in error, closed.code) == (True, code)
+
+
 def test_text_that_is_no_utf8_is_one_line_in_the_log(address, caplog):
     with open_socket(address, "/vosk") as socket:
         socket.send(b"\xff\xfe", text=True)
