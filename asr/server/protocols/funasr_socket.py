@@ -29,6 +29,7 @@ SETTINGS = {"mode", "wav_name", "audio_fs", "wav_format", "hotwords", "itn"}
 FIELDS = SETTINGS | {"is_speaking", "is_end", "chunk_size", "chunk_interval"}  # of text messages
 USUAL_WEIGHT = 20.0  # of FunASR's hot words, which is 1 here
 CONTAINERS = (b"RIFF", b"fLaC", b"OggS", b"ID3")  # how a file begins that is sent as plain samples
+STREAMED_FORMATS = ("pcm", "wav")  # whose messages are samples; the header of WAV is a millisecond of noise
 LIKE_SAMPLES = (ADTS, PROGRAM_STREAM, TRANSPORT_STREAM, None)  # how samples may begin by chance
 
 
@@ -143,13 +144,24 @@ async def _whole(
 
 
 def _waveform(data: bytes, session: _Session, max_audio_s: float) -> Waveform:
-    # some clients say `pcm` of a whole file
-    is_file = session.wav_format != "pcm" or data.startswith(CONTAINERS)
-    if data and (is_file or media_kind(io.BytesIO(data)) not in LIKE_SAMPLES):
+    if data and (session.wav_format != "pcm" or _is_file(data)):
         return received_waveform(data, max_audio_s)
     samples = pcm_waveform(data)
     refuse_too_long(len(samples) / session.rate_hz, max_audio_s)
     return resample(samples, session.rate_hz)
+
+
+def _is_file(data: bytes) -> bool:
+    """Return whether data begins like a file, which some clients call `pcm`."""
+    return data.startswith(CONTAINERS) or media_kind(io.BytesIO(data)) not in LIKE_SAMPLES
+
+
+def _refuse_file(data: bytes, session: _Session) -> None:
+    """Raise a RefusalError for a file in a mode whose samples are recognized while they come in."""
+    is_wav = data.startswith(b"RIFF")
+    if session.wav_format not in STREAMED_FORMATS or (_is_file(data) and not is_wav):
+        expected = f"`wav_format`: the mode {session.mode} expects plain samples (pcm)"
+        raise invalid(f"{expected}; send files in the mode offline", "wav_format")
 
 
 async def _live(service: RecognitionService, client: ClientSocket, session: _Session, first: bytes) -> None:
@@ -158,9 +170,11 @@ async def _live(service: RecognitionService, client: ClientSocket, session: _Ses
     In the mode `online`, where increments can differ from what is found in the end, the last message has the
     whole text in a field of its own.
     """
+    part = first or await _next_samples(client, session)
+    _refuse_file(part or b"", session)
     stream = service.streams.open(session.rate_hz, session.decoder)
     try:
-        await _send_while_spoken(client, session, stream, first)
+        await _send_while_spoken(client, session, stream, part)
     except RefusalError:
         await _send_rest(client, session, stream)
         raise
@@ -168,9 +182,8 @@ async def _live(service: RecognitionService, client: ClientSocket, session: _Ses
 
 
 async def _send_while_spoken(
-    client: ClientSocket, session: _Session, stream: LiveStream, first: bytes
+    client: ClientSocket, session: _Session, stream: LiveStream, part: bytes | None
 ) -> None:
-    part: bytes | None = first
     while part is not None:
         update = await stream.feed(client.with_received(part, stream.samples_behind))
         for segment in update.segments:

@@ -74,6 +74,24 @@ def test_recording_of_a_phone_that_is_called_pcm_is_not_read_as_samples(address,
     assert answer["text"] == recognizer.transcribe(io.BytesIO(data)).text
 
 
+@pytest.mark.parametrize("mode", ["online", "2pass"])
+@pytest.mark.parametrize(("name", "wav_format"), [("alac.m4a", "m4a"), ("alac.m4a", "pcm"), ("webm", "wav")])
+def test_file_in_a_mode_of_samples_is_refused_with_the_mode_that_takes_it(
+    address, clips, mode, name, wav_format
+):
+    with open_socket(address, "/") as socket:
+        socket.send(json.dumps({"mode": mode, "wav_format": wav_format}))
+        socket.send(written(read_audio(clips[2].audio_path), name))
+        (error,), closed = remaining(socket)
+    assert ("mode offline" in error["error"], closed.code) == (True, 1007)
+
+
+@pytest.mark.parametrize("wav_format", ["pcm", "wav"])
+def test_file_of_wav_is_recognized_while_it_comes_in(address, clips, wav_format):
+    data = Path(clips[2].audio_path).read_bytes()
+    assert text_of(funasr(address, data, "2pass", wav_format=wav_format))
+
+
 def test_two_passes_send_increments_and_replace_them_at_each_pause(address, speech):
     answers = funasr(address, speech, "2pass")
     whole = [one for one in answers if one["mode"] == "2pass-offline" and one["text"]]
