@@ -1,6 +1,8 @@
-"""Test the files that run the server on a machine: the Dockerfile, its packages, and systemd's unit."""
+"""Test what runs the server on a machine: the Dockerfile, its packages, systemd's unit, and nginx's lines."""
 
 import configparser
+import contextlib
+import http.client
 import json
 import re
 import shlex
@@ -9,9 +11,11 @@ import sys
 import tomllib
 import urllib.request
 from itertools import chain
+from urllib.parse import urlsplit
 
 import pytest
 from helpers import ROOT
+from helpers.servers import LIMIT_S, server_in_thread
 
 from asr.cli.main import make_parser
 from asr.server.requests.gate import OPEN_PATHS
@@ -114,3 +118,24 @@ def test_unit_runs_the_server_and_gives_it_time_to_end():
     assert program.endswith("/bin/asr")
     assert make_parser().parse_args(words).port == 20001
     assert int(unit["Service"]["TimeoutStopSec"]) > Limits().drain_s
+
+
+def headers_by_nginx(page, upgrade=""):
+    """Return the headers that nginx sets by the block of a page; it leaves out those that are empty."""
+    (block,) = re.findall(r"```nginx\n(.*?)```", page.read_text("utf-8"), re.DOTALL)
+    values = {"$host": "asr.example", "$scheme": "https", "$http_upgrade": upgrade}
+    found = re.findall(r'proxy_set_header (\S+) "?([^";]+)"?;', block)
+    return {name: values.get(value, value) for name, value in found if values.get(value, value)}
+
+
+@pytest.mark.parametrize("folder", ["docs", "docs/zh"])
+def test_page_and_streams_work_behind_nginx(recognizer, folder):
+    page = ROOT / folder / "tutorials" / "serve.md"
+    key = {"Sec-WebSocket-Version": "13", "Sec-WebSocket-Key": "dGhlIHNhbXBsZSBub25jZQ=="}
+    with server_in_thread(recognizer, origins=["https://asr.example"]) as (_, address):
+        connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=LIMIT_S)
+        with contextlib.closing(connection):
+            connection.request("GET", "/", headers=headers_by_nginx(page))
+            assert b"https://asr.example/v1" in connection.getresponse().read()
+            connection.request("GET", "/vosk", headers=key | headers_by_nginx(page, "websocket"))
+            assert connection.getresponse().status == 101
