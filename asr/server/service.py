@@ -2,7 +2,8 @@
 
 service = RecognitionService(recognizer, "demo", Limits())
 with service.admission.ticket() as ticket:
-    transcript = await service.recognize(ticket, lambda: received_waveform(body, max_audio_s))
+    read = functools.partial(received_waveform, body, max_audio_s, ticket.reserve_samples)
+    transcript = await service.recognize(ticket, read)
 
 What `asr transcribe` recognizes as a whole is a clip, and shares batches with other clips. The pieces of a
 longer recording are recognized in order, in batches of their own, which take turns with the others.
@@ -257,7 +258,7 @@ class RecognitionService:
 
     def _read_and_open(self, read: Callable[[], Waveform], ticket: Ticket) -> Opened:
         waveform = read()
-        ticket.reserve(waveform.nbytes)
+        ticket.reserve_samples(waveform.nbytes)
         return opened(waveform, pauses_matter=not self.recognizer.runner.model.ignores_silence)
 
 

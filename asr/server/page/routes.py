@@ -56,7 +56,9 @@ def page_routes(service: RecognitionService, *, needs_token: bool) -> list[BaseR
         with ExitStack() as stack:
             ticket = stack.enter_context(service.admission.ticket())
             form = await receive_form(request, ticket, service.limits)
-            read = functools.partial(received_waveform, file_of(form), service.limits.max_audio_s)
+            read = functools.partial(
+                received_waveform, file_of(form), service.limits.max_audio_s, ticket.reserve_samples
+            )
             weights = hot_word_weights(form.one("hot_words"))
             decoder = await while_connected(request, service.decoder_favouring(weights))
             parts = recognized_progressively(service, ticket, read, decoder)

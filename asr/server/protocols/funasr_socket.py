@@ -124,7 +124,7 @@ async def _offline(
     with service.admission.ticket() as ticket:
         with ticket.arriving():
             data = await _whole(service, client, session, ticket, first)
-        read = functools.partial(_waveform, data, session, service.limits.max_audio_s)
+        read = functools.partial(_waveform, data, session, service.limits.max_audio_s, ticket)
         work = service.recognize(ticket, read, decoder=session.decoder)
         transcript = await client.while_connected(work)
         await client.send(_message(session, transcript.text, is_final=True) | _timed(transcript.segments))
@@ -143,9 +143,9 @@ async def _whole(
     return b"".join(parts)
 
 
-def _waveform(data: bytes, session: _Session, max_audio_s: float) -> Waveform:
+def _waveform(data: bytes, session: _Session, max_audio_s: float, ticket: Ticket) -> Waveform:
     if data and (session.wav_format != "pcm" or _is_file(data)):
-        return received_waveform(data, max_audio_s)
+        return received_waveform(data, max_audio_s, ticket.reserve_samples)
     samples = pcm_waveform(data)
     refuse_too_long(len(samples) / session.rate_hz, max_audio_s)
     return resample(samples, session.rate_hz)

@@ -43,7 +43,9 @@ def openai_routes(service: RecognitionService) -> list[BaseRoute]:
         with ExitStack() as stack:
             ticket = stack.enter_context(service.admission.ticket())
             form = await receive_form(request, ticket, service.limits)
-            read = functools.partial(received_waveform, file_of(form), service.limits.max_audio_s)
+            read = functools.partial(
+                received_waveform, file_of(form), service.limits.max_audio_s, ticket.reserve_samples
+            )
             answer = _answer_of(form)
             if form.one("stream").lower() in ("true", "1"):
                 events = _events(service, ticket, read, stack.pop_all())

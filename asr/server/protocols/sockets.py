@@ -13,6 +13,7 @@ from starlette.routing import BaseRoute, WebSocketRoute
 from starlette.websockets import WebSocket, WebSocketDisconnect, WebSocketState
 
 from asr.server.requests.inbox import Inbox
+from asr.server.requests.received_audio import SAMPLE_BYTES
 from asr.server.requests.request_body import unless
 from asr.server.requests.request_errors import RefusalError, invalid, unavailable
 from asr.server.service import RecognitionService
@@ -23,7 +24,6 @@ CLOSE_CODES = {400: 1007, 413: 1009, 429: 1013, 503: 1013}  # by the status that
 POLICY, FAILED, STOPPING = 1008, 1011, 1012
 MAX_REASON_BYTES = 120
 
-SAMPLE_BYTES = 2
 END = '{"eof": 1, "is_speaking": false}'  # by which a client ends its stream, Vosk's and FunASR's
 
 Message = str | bytes

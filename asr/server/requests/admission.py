@@ -23,6 +23,7 @@ class Ticket:
 
     def __init__(self, admission: Admission) -> None:
         self._admission, self.num_bytes, self.is_open = admission, 0, True
+        self._sample_bytes = 0  # reserved for samples
 
     def reserve(self, num_bytes: int) -> None:
         """Reserve more memory; it is released with the ticket, and not counted after that.
@@ -33,6 +34,11 @@ class Ticket:
             RefusalError: all requests together would exceed the limit.
         """
         self._admission.reserve(self, num_bytes)
+
+    def reserve_samples(self, num_bytes: int) -> None:
+        """Reserve what is missing to so much memory for the samples of a recording; see `reserve`."""
+        self.reserve(max(0, num_bytes - self._sample_bytes))
+        self._sample_bytes = max(self._sample_bytes, num_bytes)
 
     @contextlib.contextmanager
     def arriving(self) -> Iterator[None]:

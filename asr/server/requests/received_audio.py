@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 
 import numpy as np
 
@@ -13,6 +14,7 @@ from asr.server.requests.limits import MAX_CHANNELS
 from asr.server.requests.request_errors import invalid, too_large
 
 BLOCK_S = 30.0
+SAMPLE_BYTES = 2
 FIELD = "file"  # of a form, in all protocols that have one
 
 
@@ -20,7 +22,9 @@ class _Received(io.BytesIO):
     name = FIELD  # in error messages
 
 
-def received_waveform(data: bytes, max_audio_s: float) -> Waveform:
+def received_waveform(
+    data: bytes, max_audio_s: float, reserve: Callable[[int], None] = lambda _: None
+) -> Waveform:
     """Decode a recording of any container, rate and number of channels, as `asr.audio.recording.read_audio`.
 
     What is longer than it declares is decoded no further than the limit.
@@ -28,23 +32,26 @@ def received_waveform(data: bytes, max_audio_s: float) -> Waveform:
     Args:
         data: the contents of an audio file.
         max_audio_s: longest recording.
+        reserve: receives the bytes of all samples before they are decoded, and as they are.
 
     Returns:
         (S,) int16 samples at 16 kHz.
 
     Raises:
-        RefusalError: it is not audio, damaged, too short or too long.
+        RefusalError: it is not audio, damaged, too short or too long; or by `reserve`.
     """
     try:
         header = audio_header(_Received(data))
         if header.num_channels > MAX_CHANNELS:
             raise invalid(f"expected at most {MAX_CHANNELS} channels, received {header.num_channels}", FIELD)
         refuse_too_long(header.duration_s, max_audio_s, FIELD)
+        reserve(SAMPLE_BYTES * round(header.duration_s * SAMPLE_RATE_HZ))
         blocks, num_samples = [], 0
         for block in audio_blocks(_Received(data), BLOCK_S):
             blocks.append(block)
             num_samples += len(block)
             refuse_too_long(num_samples / SAMPLE_RATE_HZ, max_audio_s, FIELD)
+            reserve(SAMPLE_BYTES * num_samples)
     except UserError as error:
         raise invalid(str(error), FIELD, code="invalid_audio") from None
     return np.concatenate(blocks)

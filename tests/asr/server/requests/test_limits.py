@@ -120,6 +120,18 @@ def test_bodies_together_are_bounded(recognizer):
         assert service.admission.num_bytes == 0
 
 
+@pytest.mark.parametrize("path", [TRANSCRIPTIONS, PAGE])
+def test_recording_that_would_hold_too_much_is_refused_before_it_is_decoded(recognizer, path):
+    damaged = bytearray(sound(1, 60.0))
+    middle = slice(len(damaged) // 2, len(damaged) // 2 + 100)
+    damaged[middle] = bytes(100)
+    for max_pending_mb, code in ((1, "queue_full"), (64, "invalid_audio")):
+        with server_in_thread(recognizer, max_pending_mb=max_pending_mb) as (service, address):
+            _, _, body = post(address, path, *reversed(form(bytes(damaged))))
+            assert body["error"]["code"] == code
+            assert service.admission.num_bytes == 0
+
+
 @pytest.mark.parametrize("path", ANSWER_OF)
 def test_more_connections_than_the_limit(recognizer, path):
     with server_in_thread(recognizer, max_connections=1) as (service, address), unfinished_request(address):
