@@ -45,6 +45,7 @@ from asr.transcription.transcript import Segment, Transcript
 DECODING_THREADS = 2  # threads that decode recordings
 NO_READING = "-"  # a syllable of no word, for which all characters are searched
 LONG_AT_ONCE = 16  # threads of long recordings, which wait most of the time
+CLIPS_AT_ONCE = 4  # threads of clips with a decoder of their own
 
 OnSegment = Callable[[Segment], None]
 
@@ -85,6 +86,7 @@ class RecognitionService:
         self._readers = ThreadPoolExecutor(DECODING_THREADS, "reader")
         self._hot_words = ThreadPoolExecutor(1, "hot-words")  # a list of them may take seconds
         self._long = ThreadPoolExecutor(LONG_AT_ONCE, "long")
+        self._clips = ThreadPoolExecutor(CLIPS_AT_ONCE, "clips")
         self._watch()
 
     def _watch(self) -> None:
@@ -129,7 +131,7 @@ class RecognitionService:
         """End all threads; what waits is cancelled."""
         self.batcher.close()
         self.streams.close()
-        for pool in (self._readers, self._hot_words, self._long):
+        for pool in (self._readers, self._hot_words, self._long, self._clips):
             pool.shutdown(wait=False, cancel_futures=True)
 
     async def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
@@ -229,7 +231,7 @@ class RecognitionService:
             (segment,) = ClipRecognizer(runner, decoder).segments([waveform])
             return segment
 
-        segment: Segment = await self._in_turns(work)
+        segment: Segment = await self._in_turns(self._clips, work)
         return segment
 
     async def _recognize_long(
@@ -245,14 +247,14 @@ class RecognitionService:
                 loop.call_soon_threadsafe(on_segment, segment)
             return segments
 
-        return self._transcript(await self._in_turns(work), waveform)
+        return self._transcript(await self._in_turns(self._long, work), waveform)
 
-    async def _in_turns(self, work: Callable[[ModelRunner], Any]) -> Any:
+    async def _in_turns(self, pool: ThreadPoolExecutor, work: Callable[[ModelRunner], Any]) -> Any:
         """Run work in a thread, with a runner whose batches take turns with others; cancelling drops it."""
         stopped = threading.Event()
         runner = _BatchedRunner(self.recognizer.runner, self.batcher, stopped)
         try:
-            return await asyncio.get_running_loop().run_in_executor(self._long, work, runner)
+            return await asyncio.get_running_loop().run_in_executor(pool, work, runner)
         finally:
             stopped.set()
 

@@ -10,12 +10,14 @@ from urllib.parse import urlsplit
 import pytest
 from helpers.forms import form
 from helpers.servers import LIMIT_S, server_in_thread
-from helpers.speech_sockets import open_socket
+from helpers.speech_sockets import funasr, open_socket
 
+from asr.audio.recording import read_audio
 from asr.server.protocols.funasr_socket import _hot_words
 from asr.server.requests.hot_words import hot_word_weights, refuse_too_many
 from asr.server.requests.limits import MAX_HOT_WORD_CHARS, Limits
 from asr.server.requests.request_errors import RefusalError
+from asr.server.service import LONG_AT_ONCE
 
 
 @pytest.mark.parametrize(
@@ -126,3 +128,15 @@ def test_hot_words_of_a_client_that_is_gone_are_read_no_further(
         slow_reading.go_on.set()
         service._hot_words.submit(int).result(LIMIT_S)  # the work before it in the queue is over
     assert slow_reading.asked == ["第一"]
+
+
+def test_clips_with_hot_words_do_not_wait_for_long_recordings(recognizer, clips):
+    long_ones_end = threading.Event()
+    with server_in_thread(recognizer) as (service, address):
+        try:
+            for _ in range(LONG_AT_ONCE):
+                service._long.submit(long_ones_end.wait)
+            (answer,) = funasr(address, read_audio(clips[2].audio_path), "offline", hotwords="水里")
+        finally:
+            long_ones_end.set()
+    assert "水里" in answer["text"]
