@@ -39,10 +39,19 @@ def make_app(service: RecognitionService, token: str = "", origins: Collection[s
     makers = (operator_routes, openai_routes, page, asrt_routes, stream_routes)
     routes = [route for make in makers for route in make(service)]
     app: ASGIApp = Starlette(routes=routes, exception_handlers=error_handlers(refusal_of, _no_route))
-    if origins:
-        app = CORSMiddleware(app, allow_origins=origins, allow_methods=["*"], allow_headers=["*"])
     tokens = [token] if token else []
-    return AccessMiddleware(app, service.limits, service.metrics, refusal_of, tokens, origins)
+
+    def readable(answer: ASGIApp) -> ASGIApp:
+        """Return an answer that pages of the sites may read, the gate's refusals included."""
+        if not origins:
+            return answer
+        every, shown = ["*"], ["Retry-After"]
+        return CORSMiddleware(answer, origins, allow_methods=every, allow_headers=every, expose_headers=shown)
+
+    def gate_refusal(path: str, refusal: RefusalError) -> ASGIApp:
+        return readable(refusal_of(path, refusal))
+
+    return AccessMiddleware(readable(app), service.limits, service.metrics, gate_refusal, tokens, origins)
 
 
 def refusal_of(path: str, refusal: RefusalError) -> Response:

@@ -57,7 +57,7 @@ class AccessMiddleware:
         app: ASGIApp,
         limits: Limits,
         metrics: Metrics,
-        form: RefusalForm,
+        form: Callable[[str, RefusalError], ASGIApp],
         tokens: Collection[str],
         origins: Collection[str] = (),
     ) -> None:

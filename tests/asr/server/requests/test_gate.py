@@ -84,6 +84,18 @@ def test_page_of_an_allowed_site_may_ask_what_is_allowed(guarded):
     assert headers["Access-Control-Allow-Headers"] == "authorization"
 
 
+def test_page_of_an_allowed_site_may_read_why_it_is_refused(guarded, recognizer):
+    site = "https://example.org"
+    status, headers, _ = status_of(guarded, "/v1/models", "GET", Origin=site)
+    assert (status, headers["Access-Control-Allow-Origin"]) == (401, site)
+    with (
+        server_in_thread(recognizer, origins=[site], max_queue=1) as (service, address),
+        service.admission.ticket(),
+    ):
+        status, headers, _ = status_of(address, "/all", Origin=site)
+    assert (status, headers["Access-Control-Expose-Headers"]) == (429, "Retry-After")
+
+
 @pytest.mark.parametrize(
     ("host", "local"),
     [("127.0.0.1", True), ("localhost", True), ("::1", True), ("0.0.0.0", False), ("example.org", False)],
