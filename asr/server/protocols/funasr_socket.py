@@ -40,6 +40,7 @@ class _Session:
     rate_hz: int = 16_000
     wav_format: str = "pcm"
     decoder: Decoder | None = None
+    is_over: bool = False  # whether the end of speech has come
     asks_for_end: bool = False  # whether the client waits for an answer to its end of speech
     sent: str = field(default="")  # of the open segment
     before: str = field(default="")  # the previous partial transcript
@@ -51,10 +52,12 @@ async def talk_funasr(service: RecognitionService, client: ClientSocket, first: 
     fields: dict[str, Any] = {}
     message = first
     while True:
+        said: dict[str, Any] = {}
         if isinstance(message, str):
-            fields |= {name: value for name, value in json_object(message).items() if name in SETTINGS}
-            message = b""
+            said, message = json_object(message), b""
+            fields |= {name: value for name, value in said.items() if name in SETTINGS}
         session = await client.while_connected(_session(service, fields))
+        _note_end(session, said)
         await _converse(service, client, session, message)
         if not session.asks_for_end or client.stopped:
             return
@@ -105,16 +108,20 @@ def _hot_words(value: Any) -> dict[str, float]:
     return {str(word): hot_word_weight(weight, USUAL_WEIGHT) for word, weight in value.items()}
 
 
+def _note_end(session: _Session, fields: dict[str, Any]) -> None:
+    """Note the end of speech if a message has it; the first one may, where a recording is empty."""
+    if fields.get("is_speaking") is False or fields.get("is_end"):
+        session.is_over, session.asks_for_end = True, bool(fields.get("is_end"))
+
+
 async def _next_samples(client: ClientSocket, session: _Session) -> bytes | None:
     """Return the samples of the next message; None at the end of speech."""
-    while True:
+    while not session.is_over:
         message = await client.receive()
         if isinstance(message, bytes):
             return message
-        fields = json_object(message)
-        if fields.get("is_speaking") is False or fields.get("is_end"):
-            session.asks_for_end = bool(fields.get("is_end"))
-            return None
+        _note_end(session, json_object(message))
+    return None
 
 
 async def _offline(

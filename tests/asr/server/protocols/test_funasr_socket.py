@@ -195,6 +195,19 @@ def test_client_that_waits_for_its_end_is_answered_and_sends_the_next_recording(
     ]
 
 
+@pytest.mark.parametrize("mode", ["offline", "online", "2pass"])
+def test_recording_that_ends_with_its_first_message_is_answered(address, mode):
+    end = json.dumps({"is_speaking": False, "is_end": True})
+    with open_socket(address, "/") as socket:
+        socket.send(json.dumps({"mode": mode}))
+        for _ in range(2):
+            socket.send(end)
+            assert [answer(socket).get("is_end", False) for _ in range(2)] == [False, True]
+        socket.send(json.dumps({"is_speaking": False}))
+        (last,), closed = remaining(socket)
+    assert (last["text"], last["is_final"], closed.code) == ("", True, 1000)
+
+
 def test_client_that_waits_for_its_end_learns_why_a_recording_failed(address):
     with open_socket(address, "/") as socket:
         socket.send(json.dumps({"mode": "offline", "wav_format": "others"}))
