@@ -88,7 +88,8 @@ class ClientSocket:
         """Send fields as JSON."""
         try:
             async with asyncio.timeout(self._idle_s):
-                await self._socket.send_text(json.dumps(fields, ensure_ascii=False))
+                text = json.dumps(fields, ensure_ascii=False)
+                await self._socket.send_text(text.encode(errors="replace").decode())  # half a surrogate pair
         except TimeoutError:
             raise WebSocketDisconnect(FAILED) from None
 
@@ -141,7 +142,7 @@ def socket_route(
             listening.cancel()
         if socket.client_state is WebSocketState.CONNECTED:
             with contextlib.suppress(RuntimeError, WebSocketDisconnect):
-                cut = reason.encode()[:MAX_REASON_BYTES].decode(errors="ignore")
+                cut = reason.encode(errors="replace")[:MAX_REASON_BYTES].decode(errors="ignore")
                 await socket.close(code, cut)
 
     return WebSocketRoute(path, endpoint)

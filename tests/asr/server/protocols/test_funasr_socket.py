@@ -208,6 +208,16 @@ def test_recording_that_ends_with_its_first_message_is_answered(address, mode):
     assert (last["text"], last["is_final"], closed.code) == ("", True, 1000)
 
 
+@pytest.mark.parametrize(
+    ("fields", "code"), [({"wav_name": "\ud83d"}, 1000), ({"hotwords": {"书房": "\ud83d"}}, 1007)]
+)
+def test_half_of_a_character_is_sent_back_as_a_question_mark(address, fields, code):
+    with open_socket(address, "/") as socket:
+        socket.send(json.dumps({"is_speaking": False} | fields))
+        (last,), closed = remaining(socket)
+    assert ("?" in last.get("error", last.get("wav_name")), closed.code) == (True, code)
+
+
 def test_client_that_waits_for_its_end_learns_why_a_recording_failed(address):
     with open_socket(address, "/") as socket:
         socket.send(json.dumps({"mode": "offline", "wav_format": "others"}))
