@@ -71,7 +71,7 @@ class RecognitionService:
         self._batch_samples = batch_samples * runner.num_devices
         clips = ClipRecognizer(runner, self.recognizer.decoder)
         self._logits = runner.compiled(lambda logits: logits)
-        self.streams = Streams(self.recognizer, limits)
+        self.streams = Streams(self.recognizer, limits, self.metrics)
         kinds = [
             JobKind("clip", clips.segments, len, self._batch_samples),
             self.streams.kind(self._batch_samples),

@@ -24,6 +24,7 @@ from asr.base.text.wording import counted
 from asr.ctc.posteriors import log_softmax
 from asr.ctc.search import LogProbs
 from asr.server.batching import Batcher, JobKind
+from asr.server.metrics import Metrics
 from asr.server.requests.limits import Limits
 from asr.server.requests.received_audio import pcm_waveform, refuse_too_long
 from asr.server.requests.request_errors import unavailable
@@ -44,10 +45,11 @@ class Streams:
     Args:
         recognizer: the model and its decoder.
         limits: of the server.
+        metrics: in which seconds of audio are counted.
     """
 
-    def __init__(self, recognizer: Recognizer, limits: Limits) -> None:
-        self._recognizer, self._limits = recognizer, limits
+    def __init__(self, recognizer: Recognizer, limits: Limits, metrics: Metrics) -> None:
+        self._recognizer, self._limits, self._metrics = recognizer, limits, metrics
         self._runner = StreamingRunner(recognizer.runner, len(recognizer.vocabulary), self._run_clip)
         self._logits = recognizer.runner.compiled(lambda logits: logits)
         self._pool = ThreadPoolExecutor(limits.max_streams, KIND)
@@ -103,7 +105,7 @@ class Streams:
             decoder: in place of the recognizer's.
         """
         stream = Stream(self._runner, decoder or self._recognizer.decoder)
-        return LiveStream(stream, rate_hz, self._pool, self._limits.max_audio_s)
+        return LiveStream(stream, rate_hz, self._pool, self._limits.max_audio_s, self._metrics)
 
     def close(self) -> None:
         """End the threads of streams."""
@@ -135,11 +137,14 @@ class LiveStream:
         rate_hz: of its samples.
         pool: of threads.
         max_audio_s: longest stream.
+        metrics: in which its seconds are counted.
     """
 
-    def __init__(self, stream: Stream, rate_hz: int, pool: ThreadPoolExecutor, max_audio_s: float) -> None:
+    def __init__(
+        self, stream: Stream, rate_hz: int, pool: ThreadPoolExecutor, max_audio_s: float, metrics: Metrics
+    ) -> None:
         self._stream, self._resampler, self._pool = stream, Resampler(rate_hz), pool
-        self._rate_hz, self._max_audio_s = rate_hz, max_audio_s
+        self._rate_hz, self._max_audio_s, self._metrics = rate_hz, max_audio_s, metrics
         self._began_s = time.monotonic()
         self._half_sample = b""  # at the end of what was fed
 
@@ -166,8 +171,10 @@ class LiveStream:
         data = b"".join([self._half_sample, *messages])
         samples = pcm_waveform(data)
         self._half_sample = data[samples.nbytes :]
-        refuse_too_long(self.duration_s + len(samples) / self._rate_hz, self._max_audio_s)
+        seconds = len(samples) / self._rate_hz
+        refuse_too_long(self.duration_s + seconds, self._max_audio_s)
         update: Update = await self._run(lambda: self._stream.feed(self._resampler.feed(samples)))
+        self._metrics.recognized(seconds)
         return update
 
     async def finish(self) -> tuple[Segment, ...]:
