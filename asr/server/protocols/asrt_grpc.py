@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import functools
 import hmac
-from collections.abc import AsyncIterator, Awaitable, Callable
+import time
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
 
 import grpc
@@ -17,6 +19,7 @@ from asr.base.errors import UserError
 from asr.server.certificate import Certificate
 from asr.server.protocols.asrt_http import OK, plain_waveform
 from asr.server.protocols.asrt_messages import LanguageRequest, SpeechRequest, SpeechResponse, TextResponse
+from asr.server.requests.gate import report
 from asr.server.requests.inbox import Inbox
 from asr.server.requests.limits import MAX_SYLLABLES
 from asr.server.requests.request_errors import RefusalError, invalid, unavailable
@@ -106,15 +109,15 @@ class AsrtGrpc(SideServer):
         }
 
     async def _speech(self, requests: AsyncIterator[bytes], context: Context) -> Any:
-        found = await self._answer(requests, context, self._recognized)
+        found = await self._answer("Speech", requests, context, self._recognized)
         return SpeechResponse(status_code=OK, result_data=found.tokens)
 
     async def _all(self, requests: AsyncIterator[bytes], context: Context) -> Any:
-        found = await self._answer(requests, context, self._recognized)
+        found = await self._answer("All", requests, context, self._recognized)
         return TextResponse(status_code=OK, text_result=found.text)
 
     async def _language(self, requests: AsyncIterator[bytes], context: Context) -> Any:
-        text = await self._answer(requests, context, self._converted)
+        text = await self._answer("Language", requests, context, self._converted)
         return TextResponse(status_code=OK, text_result=text)
 
     async def _stream(self, requests: AsyncIterator[bytes], context: Context) -> AsyncIterator[Any]:
@@ -122,12 +125,13 @@ class AsrtGrpc(SideServer):
         inbox: Inbox[bytes] = Inbox(self._service.limits.stream_idle_s, len)
         receiving = asyncio.ensure_future(_receive(requests, inbox))
         try:
-            self._check(context)
-            with self._service.streams.slot(inbox.stop):
-                async for answer in self._sentences(inbox):
-                    yield answer
-            if inbox.stopped:
-                raise unavailable("stopping", "this server is stopping")
+            with self._reported("Stream", context):
+                self._check(context)
+                with self._service.streams.slot(inbox.stop):
+                    async for answer in self._sentences(inbox):
+                        yield answer
+                if inbox.stopped:
+                    raise unavailable("stopping", "this server is stopping")
         except RefusalError as refusal:
             await _abort(context, refusal)
         finally:
@@ -148,14 +152,35 @@ class AsrtGrpc(SideServer):
         yield TextResponse(status_code=OK, text_result=text)
 
     async def _answer(
-        self, requests: AsyncIterator[bytes], context: Context, work: Callable[[bytes], Awaitable[Any]]
+        self,
+        method: str,
+        requests: AsyncIterator[bytes],
+        context: Context,
+        work: Callable[[bytes], Awaitable[Any]],
     ) -> Any:
         """Return the result of work on a call's message, or end the call with the status of its refusal."""
         try:
-            self._check(context)
-            return await work(await self._message(requests))
+            with self._reported(method, context):
+                self._check(context)
+                return await work(await self._message(requests))
         except RefusalError as refusal:
             await _abort(context, refusal)
+
+    @contextlib.contextmanager
+    def _reported(self, method: str, context: Context) -> Iterator[None]:
+        """Count and log a call, with the status that HTTP would have; 0 where the client has gone."""
+        began_s, status = time.monotonic(), 0
+        try:
+            yield
+            status = 200
+        except RefusalError as refusal:
+            status = refusal.status
+            raise
+        except Exception:
+            status = 500
+            raise
+        finally:
+            report(self._service.metrics, "GRPC", method, status, began_s, context.peer())
 
     async def _message(self, requests: AsyncIterator[bytes]) -> bytes:
         limit_s = self._service.limits.request_timeout_s

@@ -15,7 +15,6 @@ import ipaddress
 import logging
 import time
 from collections.abc import Callable, Collection
-from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.datastructures import Headers
@@ -140,17 +139,26 @@ class AccessMiddleware:
         return any(hmac.compare_digest(sent, token) for token in self._tokens)
 
     def _report(self, scope: Scope, answer: _GateAnswer) -> None:
-        seconds = time.monotonic() - answer.began_s
-        route = getattr(scope.get("route"), "path", "other")
-        self._metrics.answered(route, answer.status, seconds)
-        fields: dict[str, Any] = {
-            "method": scope.get("method", "WEBSOCKET"),
-            "route": route,
-            "status": answer.status,
-            "seconds": round(seconds, 4),
-            "client": (scope.get("client") or ("",))[0],
-        }
-        logger.info("request", extra={"fields": fields})
+        method, route = scope.get("method", "WEBSOCKET"), getattr(scope.get("route"), "path", "other")
+        client = (scope.get("client") or ("",))[0]
+        report(self._metrics, method, route, answer.status, answer.began_s, client)
+
+
+def report(metrics: Metrics, method: str, route: str, status: int, began_s: float, client: str) -> None:
+    """Count and log an answer.
+
+    Args:
+        metrics: in which it is counted.
+        method: of the request.
+        route: of the request.
+        status: of HTTP; 0 where there is none.
+        began_s: `time.monotonic` at the beginning of the request.
+        client: address of the client.
+    """
+    seconds = time.monotonic() - began_s
+    metrics.answered(route, status, seconds)
+    fields = {"method": method, "route": route, "status": status, "seconds": round(seconds, 4)}
+    logger.info("request", extra={"fields": {**fields, "client": client}})
 
 
 def sent_token(scope: Scope) -> str:

@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import logging
 import queue
 import threading
 
@@ -123,6 +124,23 @@ def test_token_is_asked_for_and_limits_are_kept(recognizer, clips):
         with pytest.raises(grpc.RpcError) as caught:
             call(port, "All", speech(np.zeros(20_000, np.int16)), **sent)
         assert caught.value.code() is grpc.StatusCode.INVALID_ARGUMENT
+
+
+def test_calls_are_counted_and_logged(recognizer, clips, caplog):
+    gate, waveform = "asr.server.requests.gate", read_audio(clips[0].audio_path)
+    service = RecognitionService(recognizer, "model", Limits())
+    with caplog.at_level(logging.INFO, gate), contextlib.closing(service), grpc_port_of(service) as port:
+        call(port, "All", speech(waveform))
+        with pytest.raises(grpc.RpcError):
+            call(port, "Speech", speech(waveform, rate_hz=8000))
+        with open_stream(port) as (pieces, answers):
+            pieces.put(speech(waveform))
+            pieces.put(None)
+            assert len(list(answers)) == 2
+    lines = [one.fields for one in caplog.records if one.name == gate]
+    found = [(line["method"], line["route"], line["status"]) for line in lines]
+    assert found == [("GRPC", "All", 200), ("GRPC", "Speech", 400), ("GRPC", "Stream", 200)]
+    assert 'asr_requests_total{route="Speech",status="400"} 1.0' in service.metrics.text().decode()
 
 
 def test_port_in_use_is_named(port, recognizer):
