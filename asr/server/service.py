@@ -42,7 +42,8 @@ from asr.transcription.long_audio import LongAudioRecognizer
 from asr.transcription.recognizer import Recognizer
 from asr.transcription.transcript import Segment, Transcript
 
-DECODING_THREADS = 2  # threads that decode recordings
+DECODING_THREADS = 2  # threads that decode recordings, for short bodies and for long ones
+LONG_BODY_BYTES = 1 << 20  # half a minute of plain samples, some minutes of compressed ones
 NO_READING = "-"  # a syllable of no word, for which all characters are searched
 LONG_AT_ONCE = 16  # threads of long recordings, which wait most of the time
 CLIPS_AT_ONCE = 4  # threads of clips with a decoder of their own
@@ -84,6 +85,7 @@ class RecognitionService:
         ]
         self.batcher = self.streams.batcher = Batcher(kinds, self.metrics.ran)
         self._readers = ThreadPoolExecutor(DECODING_THREADS, "reader")
+        self._long_readers = ThreadPoolExecutor(DECODING_THREADS, "long-reader")
         self._hot_words = ThreadPoolExecutor(1, "hot-words")  # a list of them may take seconds
         self._long = ThreadPoolExecutor(LONG_AT_ONCE, "long")
         self._clips = ThreadPoolExecutor(CLIPS_AT_ONCE, "clips")
@@ -131,11 +133,11 @@ class RecognitionService:
         """End all threads; what waits is cancelled."""
         self.batcher.close()
         self.streams.close()
-        for pool in (self._readers, self._hot_words, self._long, self._clips):
+        for pool in (self._readers, self._long_readers, self._hot_words, self._long, self._clips):
             pool.shutdown(wait=False, cancel_futures=True)
 
     async def run(self, function: Callable[..., Any], *arguments: Any) -> Any:
-        """Run a function that computes for a while in one of the threads that read recordings."""
+        """Run a function that computes for a while in one of the threads that read short recordings."""
         return await asyncio.get_running_loop().run_in_executor(self._readers, function, *arguments)
 
     async def decoder_favouring(
@@ -198,7 +200,9 @@ class RecognitionService:
         Raises:
             RefusalError: by `read`, or all requests together would hold too much memory.
         """
-        recording: Opened = await self.run(self._read_and_open, read, ticket)
+        pool = self._long_readers if ticket.num_bytes > LONG_BODY_BYTES else self._readers
+        loop = asyncio.get_running_loop()
+        recording: Opened = await loop.run_in_executor(pool, self._read_and_open, read, ticket)
         if isinstance(recording, LongRecording):
             assert isinstance(recording.source, np.ndarray)
             transcript = await self._recognize_long(recording.source, on_segment, decoder)

@@ -1,12 +1,17 @@
 """Test that what waits runs together, and that no client harms another."""
 
+import asyncio
+import contextlib
 import threading
 from concurrent.futures import CancelledError
 
 import pytest
 from helpers.servers import call_in_time
 
+from asr.audio.recording import read_audio
 from asr.server.batching import Batcher, JobKind
+from asr.server.requests.limits import Limits
+from asr.server.service import DECODING_THREADS, LONG_BODY_BYTES, RecognitionService
 
 LIMIT_S = 60
 
@@ -95,3 +100,25 @@ def test_closing_cancels_what_waits(batcher, model):
     model.gate.set()
     closing.join(LIMIT_S)
     assert running.result(LIMIT_S) == 2
+
+
+def test_clip_does_not_wait_until_long_bodies_are_decoded(recognizer, clips):
+    waveform, clip_is_done = read_audio(clips[0].audio_path), threading.Event()
+
+    def read_long():
+        assert clip_is_done.wait(LIMIT_S)
+        return waveform
+
+    async def work(service):
+        with contextlib.ExitStack() as stack:
+            tickets = [stack.enter_context(service.admission.ticket()) for _ in range(DECODING_THREADS + 1)]
+            for ticket in tickets[1:]:
+                ticket.reserve(LONG_BODY_BYTES + 1)
+            long_ones = [asyncio.ensure_future(service.recognize(one, read_long)) for one in tickets[1:]]
+            await asyncio.sleep(0)  # in which they begin
+            transcript = await service.recognize(tickets[0], lambda: waveform)
+            clip_is_done.set()
+            assert {one.text for one in await asyncio.gather(*long_ones)} == {transcript.text}
+
+    with contextlib.closing(RecognitionService(recognizer, "model", Limits())) as service:
+        asyncio.run(work(service))
