@@ -23,14 +23,15 @@ from asr.base.errors import UserError
 from asr.base.text.encodings import file_lines
 from asr.base.text.latin import WORD, said_in_latin, with_spoken_digits, without_accents
 from asr.base.text.mixed import is_latin
+from asr.base.text.pieces import text_of_pieces
 from asr.base.text.pinyin import is_syllable
-from asr.base.text.units import characters_in
+from asr.base.text.units import Unit, characters_in
 from asr.base.text.wording import counted, listed
 from asr.base.vocabulary import WORD_BOUNDARY, Vocabulary
 from asr.base.work import OnProgress, ignore_progress, reported
 from asr.ctc.prefixes import HotWordTables
 
-PinyinOf: TypeAlias = Callable[[str], Sequence[str]]  # raises UserError for text without a reading
+LabelOf: TypeAlias = Callable[[str, Unit], Sequence[str]]  # raises UserError for text that has no label
 MAX_LISTED = 10
 LATIN_OR_OTHER = re.compile("[A-Za-z][A-Za-z' -]*|[^A-Za-z]+")
 
@@ -54,13 +55,13 @@ class HotWords:
         cls,
         path: Path,
         vocabulary: Vocabulary,
-        pinyin_of: PinyinOf | None = None,
+        label_of: LabelOf | None = None,
         on_progress: OnProgress = ignore_progress,
     ) -> HotWords:
         """Read hot words from a file; see `of`. `on_progress` receives how many lines have been read."""
         lines = file_lines(path, "list of hot words")
         found = cls.of(
-            reported(lines, "reading hot words", "lines", on_progress), vocabulary, pinyin_of, str(path)
+            reported(lines, "reading hot words", "lines", on_progress), vocabulary, label_of, str(path)
         )
         return dataclasses.replace(found, path=path)
 
@@ -69,7 +70,7 @@ class HotWords:
         cls,
         lines: Iterable[str],
         vocabulary: Vocabulary,
-        pinyin_of: PinyinOf | None = None,
+        label_of: LabelOf | None = None,
         source: str = "hot words",
     ) -> HotWords:
         """Parse words, written as usual or as tokens of the vocabulary separated by spaces.
@@ -77,7 +78,8 @@ class HotWords:
         Args:
             lines: a word each, optionally with a tab and its weight (default 1); empty lines are skipped.
             vocabulary: tokens that the words are turned into.
-            pinyin_of: hanzi -> syllables, for a vocabulary of syllables; homophones count as the same word.
+            label_of: returns the tokens of text as corpora are labelled; among syllables, homophones count as
+                the same word. None for words that are written as tokens, or as they are labelled.
             source: of the lines, for error messages.
 
         Raises:
@@ -91,7 +93,7 @@ class HotWords:
             word, tab, weight_text = line.partition("\t")
             try:
                 weight = _weight(weight_text) if tab else 1.0
-                ids = tuple(vocabulary.encode(_tokens(word, vocabulary, pinyin_of)))
+                ids = tuple(vocabulary.encode(_tokens(word, vocabulary, label_of)))
                 weights[ids] = max(weight, weights.get(ids, 0.0))
             except UserError as error:
                 complaints.append(f"line {number}, {word.strip()!r}: {error}")
@@ -190,7 +192,7 @@ def _weight(text: str) -> float:
     return weight
 
 
-def _tokens(word: str, vocabulary: Vocabulary, pinyin_of: PinyinOf | None) -> Sequence[str]:
+def _tokens(word: str, vocabulary: Vocabulary, label_of: LabelOf | None) -> Sequence[str]:
     """Split a word into units of the vocabulary's kind, whether or not it contains them."""
     parts = word.split()
     if not parts:
@@ -198,24 +200,27 @@ def _tokens(word: str, vocabulary: Vocabulary, pinyin_of: PinyinOf | None) -> Se
     if vocabulary.are_tokens(parts):
         return parts
     if vocabulary.unit == "mixed":
-        return _mixed_tokens(word, vocabulary, pinyin_of)
+        return _mixed_tokens(word, vocabulary, label_of)
     if vocabulary.is_mandarin:
         written_out = all(map(is_syllable, parts))
-        return parts if written_out or pinyin_of is None else pinyin_of(word.strip())
+        return parts if written_out or label_of is None else label_of(word, "syllables")
     if vocabulary.unit == "characters":
-        between = WORD_BOUNDARY if WORD_BOUNDARY in vocabulary else ""
-        return characters_in(between.join(parts).lower())
+        characters = (
+            label_of(word, "characters") if label_of else characters_in(WORD_BOUNDARY.join(parts).lower())
+        )
+        return [one for one in characters if one != WORD_BOUNDARY or WORD_BOUNDARY in vocabulary]
     if vocabulary.unit == "pieces":
-        return vocabulary.expect_pieces().encode(" ".join(parts).lower())
-    return parts
+        text = text_of_pieces(label_of(word, "characters")) if label_of else " ".join(parts).lower()
+        return vocabulary.expect_pieces().encode(text)
+    return label_of(word, "words") if label_of else parts
 
 
-def _mixed_tokens(word: str, vocabulary: Vocabulary, pinyin_of: PinyinOf | None) -> list[str]:
+def _mixed_tokens(word: str, vocabulary: Vocabulary, label_of: LabelOf | None) -> list[str]:
     """Return a word in hanzi and Latin letters as mixed labels, as `asr prepare` makes them."""
     tokens: list[str] = []
     for part in LATIN_OR_OTHER.findall(with_spoken_digits(without_accents(word))):
         if not is_latin(part[0]):
-            tokens += pinyin_of(part) if pinyin_of and part.strip() else part.split()
+            tokens += label_of(part, "syllables") if label_of and part.strip() else part.split()
             continue
         for said in said_in_latin(WORD.findall(part)):
             is_word = said.startswith(WORD_BOUNDARY)

@@ -26,7 +26,7 @@ from asr.audio.opening import LongRecording, Opened, opened
 from asr.audio.recording import SAMPLE_RATE_HZ, WINDOW_SAMPLES, Waveform
 from asr.base.errors import UserError
 from asr.base.types import Logits
-from asr.ctc.hot_words import HotWords, PinyinOf
+from asr.ctc.hot_words import HotWords, LabelOf
 from asr.language.hanzi.converter import Converter
 from asr.model.runner import ModelRunner, Reduce, WrappedRunner
 from asr.server.batching import Batcher, JobKind
@@ -58,15 +58,15 @@ class RecognitionService:
         recognizer: the model and its decoder.
         name: of the model.
         limits: of the server.
-        pinyin_of: returns the syllables of hanzi, for hot words; None where they are tokens.
+        label_of: returns the tokens of text, for hot words; None where they are tokens.
     """
 
     def __init__(
-        self, recognizer: Recognizer, name: str, limits: Limits, pinyin_of: PinyinOf | None = None
+        self, recognizer: Recognizer, name: str, limits: Limits, label_of: LabelOf | None = None
     ) -> None:
         runner = PaddedRunner(recognizer.runner)
         self.recognizer = Recognizer(runner, recognizer.vocabulary, recognizer.decoder)
-        self.name, self.limits, self._pinyin_of = name, limits, pinyin_of
+        self.name, self.limits, self._label_of = name, limits, label_of
         self.admission, self.metrics = Admission(limits), Metrics()
         batch_samples = round(limits.batch_s * SAMPLE_RATE_HZ)
         self._batch_samples = batch_samples * runner.num_devices
@@ -177,7 +177,7 @@ class RecognitionService:
 
         usual = self.recognizer.decoder
         try:
-            hot_words = HotWords.of(lines(), self.recognizer.vocabulary, self._pinyin_of)
+            hot_words = HotWords.of(lines(), self.recognizer.vocabulary, self._label_of)
         except UserError:  # the model has tokens for none of them
             return usual.with_(n_best=n_best) if n_best > 1 else usual
         return usual.with_(hot_words, n_best)

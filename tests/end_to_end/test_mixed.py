@@ -29,7 +29,7 @@ from asr.language.ngram.model_file import load_model
 from asr.training.data import make_vocabulary
 from asr.transcription.decoder_choice import DecoderChoice
 from asr.transcription.text_writer import TextWriter
-from data_pipeline.labels.from_text import pinyin_of
+from data_pipeline.labels.from_text import label
 from data_pipeline.manifests.manifest import read_manifest
 
 pytest.importorskip("espeakng_loader")
@@ -206,7 +206,7 @@ def test_beam_search_takes_a_language_model_over_mixed_units_and_hot_words(prepa
         return vocabulary.decode(found[0][0].ids)
 
     plain = DecoderSettings(beam=16)
-    words = HotWords.of(["打开iPhone的app"], vocabulary, pinyin_of)
+    words = HotWords.of(["打开iPhone的app"], vocabulary, label)
     assert best(plain) != said
     assert best(DecoderSettings(beam=16, lm_weight=1.0), fusion_model(folder, vocabulary)) == said
     assert best(plain, hot_words=words) == said
@@ -241,7 +241,7 @@ def test_hot_words_are_labelled_as_the_text_is(vocabulary):
         "A P P": "A P P",
         "kan4 A": "kan4 A",
     }.items():
-        assert list(HotWords.of([word], vocabulary, pinyin_of).weights) == [
+        assert list(HotWords.of([word], vocabulary, label).weights) == [
             tuple(vocabulary.encode(tokens.split()))
         ]
 

@@ -13,7 +13,7 @@ from asr.server.protocols.asrt_grpc import AsrtGrpc
 from asr.server.requests.limits import Limits
 from asr.server.service import RecognitionService
 from asr.server.serving import Server, address_of, listen, uvicorn_config
-from data_pipeline.labels.from_text import pinyin_of
+from data_pipeline.labels.from_text import label
 
 LIMIT_S = 120  # far more than a busy machine needs
 
@@ -37,7 +37,7 @@ def call_in_time(function):
 @contextlib.contextmanager
 def server_in_thread(recognizer, token="", origins=(), host="127.0.0.1", **limits):
     """Yield the service and the address of a server in a thread of this process."""
-    service = RecognitionService(recognizer, "model", Limits(**limits), pinyin_of)
+    service = RecognitionService(recognizer, "model", Limits(**limits), label)
     with app_in_thread(make_app(service, token, origins), service, host) as address:
         yield service, address
 

@@ -168,10 +168,10 @@ def _parsed(override: str) -> dict[str, Any]:
 def _hot_words(path: Path, vocabulary: Vocabulary) -> HotWords:
     from asr.cli.progress_bars import ProgressBars
     from asr.ctc.hot_words import HotWords
-    from data_pipeline.labels.from_text import pinyin_of
+    from data_pipeline.labels.from_text import label
 
     with ProgressBars() as bars:
-        hot_words = HotWords.load(path, vocabulary, pinyin_of, bars)
+        hot_words = HotWords.load(path, vocabulary, label, bars)
     if hot_words.left_out:
         logger.warning("%s: %s", path, hot_words.left_out)
     return hot_words

@@ -8,11 +8,13 @@ import pytest
 
 from asr.base.decoder_settings import DecoderSettings
 from asr.base.errors import UserError
+from asr.base.text.pieces import learn_pieces
+from asr.base.text.units import AS_MANY_AS_POSSIBLE, LearnedUnits
 from asr.base.vocabulary import Vocabulary
 from asr.ctc.beam_search import BeamSearch
 from asr.ctc.hot_words import HotWords
 from asr.ctc.prefixes import hot_word_step
-from data_pipeline.labels.from_text import pinyin_of
+from data_pipeline.labels.from_text import label
 
 SYLLABLES = Vocabulary(["bei3", "da4", "hang2", "jing1", "xing2", "xue2", "yin2", "ying2"])
 
@@ -149,17 +151,17 @@ def test_a_boosted_word_wins_over_a_more_probable_token():
 
 
 def test_hanzi_are_matched_by_their_pinyin():
-    words = HotWords.of(["银行", "", "北京大学\t2.5"], SYLLABLES, pinyin_of)
+    words = HotWords.of(["银行", "", "北京大学\t2.5"], SYLLABLES, label)
     yin_hang, beijing = ["yin2", "hang2"], ["bei3", "jing1", "da4", "xue2"]
     assert words.weights == {
         tuple(SYLLABLES.encode(yin_hang)): 1.0,
         tuple(SYLLABLES.encode(beijing)): 2.5,
     }
-    assert HotWords.of(["吟航"], SYLLABLES, pinyin_of).weights == {tuple(SYLLABLES.encode(yin_hang)): 1.0}
+    assert HotWords.of(["吟航"], SYLLABLES, label).weights == {tuple(SYLLABLES.encode(yin_hang)): 1.0}
 
 
 def test_homophones_get_the_larger_weight():
-    words = HotWords.of(["银行\t2", "吟航\t3", "yin2 hang2"], SYLLABLES, pinyin_of)
+    words = HotWords.of(["银行\t2", "吟航\t3", "yin2 hang2"], SYLLABLES, label)
     assert list(words.weights.values()) == [3.0]
 
 
@@ -177,6 +179,29 @@ def test_words_are_spelled_in_a_vocabulary_of_characters():
     }
 
 
+@pytest.mark.parametrize(
+    ("word", "unit", "texts"),
+    [
+        ("STOP", "words", ["stop now"]),
+        ("go, left", "words", ["go left"]),
+        ("O’Brien", "characters", ["o'brien is here"]),
+        ("《北京》", "characters", ["北京 好"]),
+        ("ＡＢＣ", "characters", ["abc def"]),
+        ("U.S.", "characters", ["u s a"]),
+        ("Turn It", "pieces", ["turn it on"] * 3),
+    ],
+)
+def test_words_are_written_as_usual_in_any_unit(word, unit, texts):
+    if unit == "pieces":
+        vocabulary = Vocabulary.of_pieces(learn_pieces(texts, LearnedUnits("bpe", AS_MANY_AS_POSSIBLE)))
+        expected = vocabulary.expect_pieces().encode("turn it")
+    else:
+        vocabulary = Vocabulary(dict.fromkeys(token for text in texts for token in label(text, unit)))
+        assert vocabulary.unit == unit
+        expected = [token for token in label(word, unit) if token in vocabulary]
+    assert HotWords.of([word], vocabulary, label).weights == {tuple(vocabulary.encode(expected)): 1.0}
+
+
 def test_words_are_split_at_spaces_in_a_vocabulary_of_words():
     assert HotWords.of(["new york"], Vocabulary(["new", "york", "old"])).weights == {(1, 2): 1.0}
 
@@ -184,7 +209,7 @@ def test_words_are_split_at_spaces_in_a_vocabulary_of_words():
 def test_lines_that_cannot_be_used_are_listed_with_reasons(tmp_path):
     path = tmp_path / "words.txt"
     path.write_text("银行\n上海\n北京\tmuch\n北京\t-1\nABC\n\t2\nyin2 hang3\n", encoding="utf-8")
-    hot_words = HotWords.load(path, SYLLABLES, pinyin_of)
+    hot_words = HotWords.load(path, SYLLABLES, label)
     assert len(hot_words.weights) == 1
     message = hot_words.left_out
     assert message.startswith("6 hot words cannot be used:")
@@ -202,13 +227,13 @@ def test_lines_that_cannot_be_used_are_listed_with_reasons(tmp_path):
 @pytest.mark.parametrize("encoding", ["utf-8-sig", "utf-16", "gb18030"])
 def test_list_is_read_in_any_common_encoding(encoding, tmp_path):
     (tmp_path / "words.txt").write_bytes("银行\r\n\r\n北京\t2\r\n".encode(encoding))
-    expected = HotWords.of(["银行", "北京\t2"], SYLLABLES, pinyin_of).weights
-    assert HotWords.load(tmp_path / "words.txt", SYLLABLES, pinyin_of).weights == expected
+    expected = HotWords.of(["银行", "北京\t2"], SYLLABLES, label).weights
+    assert HotWords.load(tmp_path / "words.txt", SYLLABLES, label).weights == expected
 
 
 def test_a_long_list_of_unusable_lines_is_shortened():
     with pytest.raises(UserError, match="25 hot words cannot be used") as raised:
-        HotWords.of(["上海"] * 25, SYLLABLES, pinyin_of)
+        HotWords.of(["上海"] * 25, SYLLABLES, label)
     assert str(raised.value).endswith("and 15 more")
 
 
@@ -216,7 +241,7 @@ def test_a_list_without_words_is_an_error(tmp_path):
     path = tmp_path / "words.txt"
     path.write_text("\n\n", encoding="utf-8")
     with pytest.raises(UserError, match="no hot words"):
-        HotWords.load(path, SYLLABLES, pinyin_of)
+        HotWords.load(path, SYLLABLES, label)
 
 
 def test_long_word_takes_time_and_memory_of_its_length():
@@ -238,7 +263,7 @@ def test_hot_words_are_in_the_unit_that_the_vocabulary_has_everywhere_else():
     mixed = Vocabulary(["bei3", "jing1", "yin2", "phone", "mobile"])
     assert mixed.unit == "words"
     with pytest.raises(UserError, match="北京"):
-        HotWords.of(["北京"], mixed, pinyin_of)
+        HotWords.of(["北京"], mixed, label)
 
 
 def test_hot_words_of_a_script_with_vowel_signs_are_its_characters():
@@ -251,7 +276,7 @@ def test_reading_hot_words_reports_how_many_lines_are_done(tmp_path):
     path = tmp_path / "words.txt"
     path.write_text("银行\n" * 400, encoding="utf-8")
     reports = []
-    HotWords.load(path, SYLLABLES, pinyin_of, reports.append)
+    HotWords.load(path, SYLLABLES, label, reports.append)
     assert [work.done for work in reports] == [*range(0, 400, 2), 400]
     assert {(work.task, work.total) for work in reports} == {("reading hot words", 400)}
 

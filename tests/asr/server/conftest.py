@@ -62,7 +62,7 @@ class SlowReading:
     def __init__(self):
         self.asked, self.begun, self.go_on = [], threading.Event(), threading.Event()
 
-    def __call__(self, word):
+    def __call__(self, word, _unit):
         """Return the syllables of a word, whatever it is."""
         self.asked.append(word)
         self.begun.set()

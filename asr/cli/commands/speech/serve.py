@@ -102,7 +102,7 @@ def serve_command(arguments: argparse.Namespace) -> int:
     from asr.server.requests.gate import is_local
     from asr.server.service import RecognitionService
     from asr.server.serving import address_of, listen, refuse_bad_port, serve
-    from data_pipeline.labels.from_text import pinyin_of
+    from data_pipeline.labels.from_text import label
 
     if arguments.grpc_port is not None:
         refuse_bad_port("grpc_port", arguments.grpc_port)  # before the model is loaded
@@ -116,7 +116,7 @@ def serve_command(arguments: argparse.Namespace) -> int:
     certificate = certificate_of(arguments)
     with contextlib.closing(listen(arguments.host, arguments.port)) as listening:
         recognizer, name = _recognizer(arguments)
-        service = RecognitionService(recognizer, name, limits, pinyin_of)
+        service = RecognitionService(recognizer, name, limits, label)
         service.warm_up()
         address = address_of(listening, arguments.host, certificate)
         log_as_json()

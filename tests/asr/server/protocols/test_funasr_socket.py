@@ -19,7 +19,7 @@ from asr.audio.opening import ALWAYS_WHOLE_S
 from asr.audio.recording import SAMPLE_RATE_HZ, read_audio, resample
 from asr.ctc.hot_words import HotWords
 from asr.transcription.recognizer import Recognizer
-from data_pipeline.labels.from_text import pinyin_of
+from data_pipeline.labels.from_text import label
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def test_hot_words_give_a_short_clip_with_a_pause_the_transcript_of_asr_transcri
     waveform = np.concatenate([first, np.zeros(8000, np.int16), second])
     assert len(waveform) < ALWAYS_WHOLE_S * SAMPLE_RATE_HZ
     decoder = recognizer.decoder
-    hot_words = HotWords.of(["水里\t2"], recognizer.vocabulary, pinyin_of)
+    hot_words = HotWords.of(["水里\t2"], recognizer.vocabulary, label)
     same = Recognizer(recognizer.runner, recognizer.vocabulary, decoder.with_(hot_words))
     (expected,) = clip_segments(same, [waveform])
     (answer,) = funasr(address, waveform, "offline", hotwords=json.dumps({"水里": 40}))
@@ -256,7 +256,7 @@ def test_hot_words_of_a_client_keep_no_other_waiting_and_end_with_it(
     recognizer, clips, monkeypatch, slow_reading
 ):
     with server_in_thread(recognizer) as (service, address):
-        monkeypatch.setattr(service, "_pinyin_of", slow_reading)
+        monkeypatch.setattr(service, "_label_of", slow_reading)
         with contextlib.ExitStack() as clients:
             for _ in range(4):
                 client = clients.enter_context(open_socket(address, "/"))

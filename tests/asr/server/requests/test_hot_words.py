@@ -93,7 +93,7 @@ def test_stopping_server_waits_for_no_hot_words_and_reads_no_more_of_them(
 ):
     with contextlib.ExitStack() as clients:
         with server_in_thread(recognizer, drain_s=0.2) as (service, address):
-            monkeypatch.setattr(service, "_pinyin_of", slow_reading)
+            monkeypatch.setattr(service, "_label_of", slow_reading)
             clients.enter_context(vosk_client(address, "/vosk", ["第一", "第二"]))
             assert slow_reading.begun.wait(LIMIT_S)
         slow_reading.go_on.set()
@@ -115,7 +115,7 @@ def test_hot_words_of_a_client_that_is_gone_are_read_no_further(
             finally:
                 is_over.set()
 
-        monkeypatch.setattr(service, "_pinyin_of", slow_reading)
+        monkeypatch.setattr(service, "_label_of", slow_reading)
         monkeypatch.setattr(service, "decoder_favouring", watched)
         words = ["第一", "第二"]
         if client == "page":
