@@ -568,7 +568,7 @@ def encoded(waveform: Waveform, rate_hz: int, container: str, codec: str, **opti
 
 
 def write_wav(path: Path, waveform: Waveform) -> None:
-    """Write a waveform as 16 kHz mono 16-bit WAV; until it is complete, a file of that name remains.
+    """Write a waveform as 16 kHz mono 16-bit WAV; an existing file is replaced once the new one is complete.
 
     Raises:
         UserError: the file cannot be written.

@@ -205,14 +205,18 @@ def _tokens(word: str, vocabulary: Vocabulary, label_of: LabelOf | None) -> Sequ
         written_out = all(map(is_syllable, parts))
         return parts if written_out or label_of is None else label_of(word, "syllables")
     if vocabulary.unit == "characters":
-        characters = (
-            label_of(word, "characters") if label_of else characters_in(WORD_BOUNDARY.join(parts).lower())
-        )
-        return [one for one in characters if one != WORD_BOUNDARY or WORD_BOUNDARY in vocabulary]
+        spelt = _known_boundaries(characters_in(WORD_BOUNDARY.join(parts).lower()), vocabulary)
+        if label_of is None or vocabulary.are_tokens(spelt):
+            return spelt
+        return _known_boundaries(label_of(word, "characters"), vocabulary)
     if vocabulary.unit == "pieces":
         text = text_of_pieces(label_of(word, "characters")) if label_of else " ".join(parts).lower()
         return vocabulary.expect_pieces().encode(text)
     return label_of(word, "words") if label_of else parts
+
+
+def _known_boundaries(characters: Iterable[str], vocabulary: Vocabulary) -> list[str]:
+    return [one for one in characters if one != WORD_BOUNDARY or WORD_BOUNDARY in vocabulary]
 
 
 def _mixed_tokens(word: str, vocabulary: Vocabulary, label_of: LabelOf | None) -> list[str]:

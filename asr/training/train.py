@@ -136,9 +136,10 @@ def resume(
 
     Args:
         run: the run's directory.
-        overrides: settings to change, such as "train.accumulate=2": those of `SET_ON_RESUME` and, to train a
-            finished run for more epochs, "train.epochs=80". The schedule of the learning rate is then that
-            of all these epochs: `cosine` rises again to where it would be in a run of this length.
+        overrides: settings to change, such as "train.accumulate=2": those of `SET_ON_RESUME`, which the run
+            keeps, and, to train a finished run for more epochs, "train.epochs=80". The schedule of the
+            learning rate is then that of all these epochs: `cosine` rises again to where it would be in a
+            run of this length.
         devices: see `train`.
         profile: see `train`.
         observer: see `train`.
@@ -235,17 +236,17 @@ def _train_and_evaluate(
             setup = _with_start(setup, engine, stop)
         # another process may have made a run of this name meanwhile
         refuse = functools.partial(run.refuse_existing, run.directory) if not resumes else None
-        if engine.is_chief:
-            if refuse:
-                refuse()
-            train_run_language_model(run, config, vocabulary, observer.on_work)
         tracked = track_state(run.directory, command, engine.is_chief, refuse=refuse)
         with _resume_hint_of_interrupts(run, command), tracked:
+            if engine.is_chief:
+                train_run_language_model(run, config, vocabulary, observer.on_work)
             _start_run(run, setup, data, engine, observer, resumes)
             page = TrainingPage(run, config, vocabulary.token_name, command) if engine.is_chief else None
             trainer = Trainer(engine, setup, run, stop, observer, page)
             if resumes:
                 trainer.resume()
+                if engine.is_chief and run.config() != setup.config:
+                    run.write_config(setup.config)  # with the settings that were changed
             with _resume_hint_of_errors(run, command), page or contextlib.nullcontext():
                 trainer.train()
                 return _evaluate(trainer, data, observer) if engine.is_chief else Trained(run)
@@ -339,11 +340,8 @@ def _start_run(
     if not resumes:
         run.write_token_counts(data.train.utterances)
         Run.create(run.directory, setup.config, setup.vocabulary)
-    else:
-        if history := trained_history(run):
-            run.write_metrics(history)  # which a killed process may not have done
-        if run.config() != setup.config:
-            run.write_config(setup.config)
+    elif history := trained_history(run):
+        run.write_metrics(history)  # which a killed process may not have done
     run.write_left_out(data.left_out)
 
 

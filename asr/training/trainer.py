@@ -448,7 +448,7 @@ class Trainer:
         try:
             yield from batches
         except UserError:
-            if self.progress.step:  # weights that nothing was learned by are not to decode with
+            if self.progress.step:  # else decoding would take untrained weights
                 self._save()
             raise
 

@@ -73,6 +73,10 @@ def keys_of(folder: Path, names: Sequence[str]) -> dict[str, str]:
     path = folder / SPEAKERS
     stored = _read(path) if path.exists() else {}
     new = {name: secrets.token_urlsafe(KEY_BYTES) for name in names if name not in stored}
+    for name in new:
+        for other in stored:
+            if other.casefold() == name.casefold():  # some disks do not distinguish them
+                raise UserError(f"{folder}: received the speaker {name}, but has {other}; write it like that")
     if new:
         with whole_file(path, "list of speakers and keys") as file:
             os.chmod(file.name, 0o600)  # noqa: PTH101 (before the keys are in it)

@@ -40,6 +40,7 @@ logger = logging.getLogger(__name__)
 
 SETTINGS = "record.json"
 JOURNAL = "takes.journal"  # not *.jsonl, which are the manifests: people name them by that pattern
+PROMPTS_LEFT_OUT = "prompts_left_out.tsv"
 COMMAND = "asr record"
 
 Key = tuple[str, str]  # speaker and id of the prompt
@@ -80,7 +81,7 @@ def open_takes(folder: Path, units: Unit | None) -> Iterator[Takes]:
             with contextlib.closing(TakeJournal(folder / JOURNAL)) as journal:
                 yield Takes(folder, settings, journal)
         except UserError:
-            ours = {SETTINGS, JOURNAL, lock_path(folder, COMMAND).name}
+            ours = {SETTINGS, JOURNAL, PROMPTS_LEFT_OUT, lock_path(folder, COMMAND).name}
             if is_new and _is_empty(folder) and {path.name for path in folder.iterdir()} <= ours:
                 shutil.rmtree(folder, ignore_errors=True)
             raise
@@ -256,7 +257,7 @@ class Takes:
             judge: see `Take`.
 
         Returns:
-            None if the take was replaced or removed meanwhile.
+            None if the take was replaced, removed or accepted by its speaker meanwhile.
 
         Raises:
             UserError: this cannot be written.
@@ -273,7 +274,7 @@ class Takes:
         key = (take.speaker, take.prompt)
         with self._lock:
             now = self._takes.get(key)
-            if now is None or now.audio != take.audio:
+            if now is None or now.audio != take.audio or (now.accepted and not decision.get("accepted")):
                 return None
             row = {"speaker": take.speaker, "prompt": take.prompt, **decision}
             self._apply(row, self._journal.append(row))

@@ -5,6 +5,7 @@ Paths are relative to the folder of all manifests, which the page names once.
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +13,7 @@ from datetime import datetime
 from pathlib import Path
 from urllib.parse import quote
 
-from asr.base.system.storage.address import path_of
+from asr.base.system.storage.address import is_address, path_of
 from asr.base.text.wording import duration, short_number, visible
 from asr.base.types import Utterance
 from asr.pages.charts import Chart
@@ -62,7 +63,7 @@ def write_doctor_page(path: Path, diagnosis: Diagnosis, written: datetime | None
         UserError: the file cannot be written.
     """
     paths = [source.path for source in diagnosis.contents.sources]
-    common = Path(os.path.commonpath([path.absolute().parent for path in paths])) if paths else Path.cwd()
+    common = _common_folder(paths)
     examples = _Examples(path.parent, common, diagnosis)
     kinds = [examples.of_kind(KINDS[code], findings) for code, findings in diagnosis.by_kind().items()]
     write_page(
@@ -79,6 +80,13 @@ def write_doctor_page(path: Path, diagnosis: Diagnosis, written: datetime | None
         charts=_histograms(diagnosis),
         found={severity: [one for one in kinds if one.kind.severity == severity] for severity in SEVERITIES},
     )
+
+
+def _common_folder(paths: Sequence[Path]) -> Path:
+    """Return the folder that all paths are below; the current one where there is none."""
+    with contextlib.suppress(ValueError):  # no paths, two drives, or an address beside a disk
+        return Path(os.path.commonpath([path.absolute().parent for path in paths]))
+    return Path.cwd()
 
 
 def _facts(diagnosis: Diagnosis) -> dict[str, str]:
@@ -142,7 +150,7 @@ class _Example:
         utterance: the utterance it is about; None for a finding about a manifest.
         description: text, tokens and speaker of the utterance.
         file: path of the recording.
-        address: address of the recording, relative to the page.
+        address: address of the recording, relative to the page; empty if a browser cannot open it.
         has_player: whether the recording can be played.
     """
 
@@ -216,15 +224,15 @@ class _Examples:
         description = " · ".join(
             filter(None, (utterance.text, " ".join(utterance.tokens), utterance.speaker))
         )
-        has_player = finding.code not in UNPLAYABLE
+        address = self._address(utterance)
         return _Example(
             finding,
             self._where(finding),
             utterance,
             description,
             _short(path_of(utterance.audio_path), self._common),
-            self._address(utterance),
-            has_player,
+            address,
+            bool(address) and finding.code not in UNPLAYABLE,
         )
 
     def _where(self, finding: Finding) -> str:
@@ -235,7 +243,9 @@ class _Examples:
         return _short(finding.source.path, self._common) + visible(rest)
 
     def _address(self, utterance: Utterance) -> str:
-        """Return the address of the recording, relative to the page."""
+        """Return the address of the recording, relative to the page; empty in object storage."""
+        if is_address(utterance.audio_path):
+            return ""
         audio = path_of(utterance.audio_path).absolute()
         try:
             relative = os.path.relpath(audio, self._folder)

@@ -26,6 +26,7 @@ from asr.base.system.paths import path_on_disk
 from asr.base.system.storage.address import is_address, path_of, refuse_address
 from asr.base.system.storage.refusals import StorageError
 from asr.base.text.units import MANDARIN_UNITS
+from asr.base.text.wording import counted
 from asr.base.types import Utterance
 from asr.base.work import OnProgress, ignore_progress, reported
 from data_pipeline.corpora import FORMS, find_corpus
@@ -228,6 +229,12 @@ def _prepare(
         by_machine = sum(row.labelled_by is not None for row in rows)
         if by_machine and split != "train":
             notes.append(f"{split}: {by_machine:,} of {len(rows):,} labels are by a model, and may be wrong")
+    if any(recording.begin_s or recording.end_s is not None for recording in recordings):
+        named = {utterance.audio_path for rows in found.values() for utterance in rows}
+        unnamed = sum(str(path) not in named for path in (target / "audio").glob("*.wav"))
+        if unnamed:
+            note = f"{target / 'audio'}: {counted(unnamed, 'recording')} of earlier preparations"
+            notes.append(f"{note}; remove what no other manifest names")
     write_left_out(target / LEFT_OUT, left_out)
     if not found:
         reasons = reason_lines(left_out, target / LEFT_OUT)

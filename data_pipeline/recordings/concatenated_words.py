@@ -23,7 +23,10 @@ from asr.audio.recording import (
     read_audio,
     write_wav,
 )
+from asr.base.text.hanzi_text import is_hanzi
+from asr.base.text.units import unit_of
 from asr.base.types import Utterance
+from asr.base.vocabulary import WORD_BOUNDARY
 from asr.base.work import OnProgress, ignore_progress, reported
 
 MAX_STRING_S = 6.0  # of recordings, which a last one may exceed
@@ -51,7 +54,12 @@ def joined_utterances(
     """
     folder.mkdir(parents=True, exist_ok=True)
     groups = list(_groups(utterances))
-    strings = [_string(group, folder) for group in reported(groups, "joining words", "strings", on_progress)]
+    are_letters = unit_of(token for one in utterances for token in one.tokens) == "characters"
+    joined = _joined_letters if are_letters else _joined_tokens
+    strings = [
+        _string(group, joined(group), folder)
+        for group in reported(groups, "joining words", "strings", on_progress)
+    ]
     kept = {string.audio_path for string in strings}
     for path in folder.glob("*.wav*"):
         if str(path) not in kept:
@@ -100,7 +108,21 @@ def _groups(utterances: Sequence[Utterance]) -> Iterator[list[Utterance]]:
             yield group
 
 
-def _string(group: Sequence[Utterance], folder: Path) -> Utterance:
+def _joined_tokens(group: Sequence[Utterance]) -> tuple[str, ...]:
+    return tuple(token for one in group for token in one.tokens)
+
+
+def _joined_letters(group: Sequence[Utterance]) -> tuple[str, ...]:
+    """Return the characters of a string; words of letters are separated, as in a text of both."""
+    tokens: list[str] = []
+    for one in group:
+        if tokens and one.tokens and not is_hanzi(tokens[-1]) and not is_hanzi(one.tokens[0]):
+            tokens.append(WORD_BOUNDARY)
+        tokens += one.tokens
+    return tuple(tokens)
+
+
+def _string(group: Sequence[Utterance], tokens: tuple[str, ...], folder: Path) -> Utterance:
     """Write the audio of a string, unless it is there, and return its utterance."""
     first = group[0]
     if len(group) == 1:
@@ -115,7 +137,7 @@ def _string(group: Sequence[Utterance], folder: Path) -> Utterance:
         audio_path=str(path),
         duration_s=audio_duration_s(path),
         text=" ".join(one.text for one in group if one.text),
-        tokens=tuple(token for one in group for token in one.tokens),
+        tokens=tokens,
         speaker=first.speaker,
         corpus=first.corpus,
     )

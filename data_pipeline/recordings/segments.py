@@ -125,7 +125,7 @@ def _cut_file(recording: _LongRecording, folder: Path) -> list[Recording | LeftO
 
 
 def _checksum(segment: Recording) -> str:
-    """Return a checksum of a segment's place: a manifest of earlier times never names another's audio."""
+    """Return a checksum of a segment's place, so that an earlier manifest never names other audio."""
     place = f"{segment.audio_path}\n{segment.begin_s}\n{segment.end_s}"
     return f"{zlib.crc32(place.encode(errors='surrogateescape')):08x}"
 

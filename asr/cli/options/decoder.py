@@ -153,7 +153,8 @@ def _settings(arguments: argparse.Namespace, settings: DecoderSettings) -> Decod
     settings = replaced(settings, changes, "--")
     for override in arguments.decoder:
         settings = replaced(settings, _parsed(override), "--decoder ")
-    if settings.beam == 1 and settings.language_model and arguments.beam is None:  # by --decoder
+    names_beam = arguments.beam is not None or any("beam" in _parsed(one) for one in arguments.decoder)
+    if settings.beam == 1 and settings.language_model and not names_beam:
         settings = dataclasses.replace(settings, beam=BEAM)
     return settings
 

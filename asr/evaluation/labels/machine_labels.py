@@ -19,10 +19,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from asr.audio.recording import SAMPLE_RATE_HZ, audio_duration_s, encoded, read_audio
+from asr.audio.recording import SAMPLE_RATE_HZ, audio_duration_s, read_audio, write_wav
 from asr.audio.voice_activity import speech_frames
 from asr.base.errors import UserError
-from asr.base.system.files import is_utf8, whole_file
+from asr.base.system.files import is_utf8
 from asr.base.text.wording import duration
 from asr.base.types import MachineLabel, Utterance
 from asr.base.version import __version__
@@ -151,13 +151,11 @@ class MachineLabeller:
         if not is_utf8(str(out.resolve())):
             raise UserError(f"{out}: name is not UTF-8; choose another folder")
         first: dict[Path, Path] = {}
-        for source in sources:
-            first.setdefault(source.resolve(), source)
-        repeated = [
-            LeftOut(str(source), SAME_RECORDING, f"{first[source.resolve()]} is labelled")
-            for source in dict.fromkeys(sources)
-            if source not in first.values()
-        ]
+        repeated: list[LeftOut] = []
+        for source in dict.fromkeys(sources):
+            used = first.setdefault(source.resolve(), source)
+            if used is not source:
+                repeated.append(LeftOut(str(source), SAME_RECORDING, f"{used} is labelled"))
         sources = list(first.values())
         refuse_bad_out(out, sources)
         with resumable_transcripts(self.recognizer, sources, out, on_progress) as journal:
@@ -231,8 +229,8 @@ class MachineLabeller:
             one = f"{name}-{round(1000 * segment.start_s)}"
             begin, end = (round(1000 * sample / SAMPLE_RATE_HZ) for sample in span)
             wav = folder / f"{file_name(f'{name}-{begin}-{end}')}.wav"
-            with whole_file(wav, "recording") as file:  # an earlier round may have the same one
-                file.write(encoded(samples, SAMPLE_RATE_HZ, "WAV", "PCM_16"))
+            wav.parent.mkdir(parents=True, exist_ok=True)
+            write_wav(wav, samples)
             label = dataclasses.replace(
                 made_by, confidence=round(confidence, 4), begin_s=round(span[0] / SAMPLE_RATE_HZ, 4)
             )

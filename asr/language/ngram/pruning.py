@@ -78,9 +78,8 @@ def _own_losses(table: Estimates, shorter: Estimates) -> Float64:
     new_weight = np.log(left + table.probs) - np.log(left_shorter + backed_off)
     counts = shorter.counts.copy()
     if shorter.rows.shape[1] == 1:
-        counts[BEGIN_ID] = counts[
-            END_ID
-        ]  # <s> begins each sentence, and is not counted as it follows no word
+        # <s> begins each sentence, but is not counted, since it follows no word
+        counts[BEGIN_ID] = counts[END_ID]
     occurs = counts[table.contexts] / max(1, shorter.counts.sum())
     change = table.probs * (np.log(backed_off) + new_weight - np.log(table.probs))
     losses: Float64 = -occurs * (change + left * (new_weight - weight))

@@ -9,6 +9,7 @@ import hmac
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from typing import Any
+from urllib.parse import unquote
 
 import grpc
 import grpc.aio
@@ -140,15 +141,20 @@ class AsrtGrpc(SideServer):
     async def _sentences(self, inbox: Inbox[bytes]) -> AsyncIterator[Any]:
         sentence: list[str] = []
         text = ""
-        while (request := await inbox.take()) is not None:
-            found = await self._recognized(request, begun=True)
-            sentence += found.tokens
-            text = await self._service.run(self._text_of, sentence)
-            if sentence and (not found.tokens or len(sentence) >= SENTENCE_TOKENS):
+        try:
+            while (request := await inbox.take()) is not None:
+                found = await self._recognized(request, begun=True)
+                sentence += found.tokens
+                text = await self._service.run(self._text_of, sentence)
+                if sentence and (not found.tokens or len(sentence) >= SENTENCE_TOKENS):
+                    yield TextResponse(status_code=OK, text_result=text)
+                    sentence, text = [], ""
+                elif sentence:
+                    yield TextResponse(status_code=PARTIAL, text_result=text)
+        except RefusalError:
+            if text:
                 yield TextResponse(status_code=OK, text_result=text)
-                sentence, text = [], ""
-            elif sentence:
-                yield TextResponse(status_code=PARTIAL, text_result=text)
+            raise
         yield TextResponse(status_code=OK, text_result=text)
 
     async def _answer(
@@ -180,7 +186,8 @@ class AsrtGrpc(SideServer):
             status = 500
             raise
         finally:
-            report(self._service.metrics, "GRPC", method, status, began_s, context.peer())
+            client = unquote(context.peer()).partition(":")[2].rpartition(":")[0].strip("[]")
+            report(self._service.metrics, "GRPC", f"grpc/{method}", status, began_s, client)
 
     async def _message(self, requests: AsyncIterator[bytes]) -> bytes:
         limit_s = self._service.limits.request_timeout_s

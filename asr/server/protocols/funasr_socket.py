@@ -13,11 +13,16 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from asr.audio.media.kinds import ADTS, PROGRAM_STREAM, TRANSPORT_STREAM, media_kind
-from asr.audio.recording import Waveform, resample
+from asr.audio.recording import SAMPLE_RATE_HZ, Waveform, resample
 from asr.server.protocols.sockets import ClientSocket, Message, json_object, rate_of
 from asr.server.requests.admission import Ticket
 from asr.server.requests.hot_words import hot_word_weight, hot_word_weights
-from asr.server.requests.received_audio import pcm_waveform, received_waveform, refuse_too_long
+from asr.server.requests.received_audio import (
+    SAMPLE_BYTES,
+    pcm_waveform,
+    received_waveform,
+    refuse_too_long,
+)
 from asr.server.requests.request_errors import RefusalError, invalid, too_large
 from asr.server.service import RecognitionService
 from asr.server.streams import LiveStream
@@ -154,7 +159,9 @@ def _waveform(data: bytes, session: _Session, max_audio_s: float, ticket: Ticket
     if data and (session.wav_format != "pcm" or _is_file(data)):
         return received_waveform(data, max_audio_s, ticket.reserve_samples)
     samples = pcm_waveform(data)
-    refuse_too_long(len(samples) / session.rate_hz, max_audio_s)
+    duration_s = len(samples) / session.rate_hz
+    refuse_too_long(duration_s, max_audio_s)
+    ticket.reserve_samples(SAMPLE_BYTES * round(duration_s * SAMPLE_RATE_HZ))
     return resample(samples, session.rate_hz)
 
 

@@ -36,7 +36,7 @@ class Ticket:
         self._admission.reserve(self, num_bytes)
 
     def reserve_samples(self, num_bytes: int) -> None:
-        """Reserve what is missing to so much memory for the samples of a recording; see `reserve`."""
+        """Reserve memory for the samples of a recording, up to a total of `num_bytes`; see `reserve`."""
         self.reserve(max(0, num_bytes - self._sample_bytes))
         self._sample_bytes = max(self._sample_bytes, num_bytes)
 

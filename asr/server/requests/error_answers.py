@@ -9,10 +9,11 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 
-from asr.server.requests.gate import RefusalForm
 from asr.server.requests.request_errors import RefusalError
 
 Handler = Callable[[Request, Any], Awaitable[Response]]
+RefusalForm = Callable[[str, RefusalError], Response]
+"""Returns the answer to a request for a path."""
 
 
 def error_handlers(

@@ -18,7 +18,6 @@ from collections.abc import Callable, Collection
 from urllib.parse import parse_qs, urlsplit
 
 from starlette.datastructures import Headers
-from starlette.responses import Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from asr.server.metrics import Metrics
@@ -33,9 +32,6 @@ READING = ("GET", "HEAD", "OPTIONS")
 TOKEN_PROTOCOL = "bearer."  # begins the subprotocol that holds a token in base64, with - and _, without =
 REFUSED_CLOSE_CODE = 1008  # of a WebSocket: policy violation
 BUSY_CLOSE_CODE = 1013  # try again later
-
-RefusalForm = Callable[[str, RefusalError], Response]
-"""Returns the answer to a request for a path."""
 
 
 class AccessMiddleware:

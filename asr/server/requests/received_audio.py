@@ -22,9 +22,7 @@ class _Received(io.BytesIO):
     name = FIELD  # in error messages
 
 
-def received_waveform(
-    data: bytes, max_audio_s: float, reserve: Callable[[int], None] = lambda _: None
-) -> Waveform:
+def received_waveform(data: bytes, max_audio_s: float, reserve: Callable[[int], None]) -> Waveform:
     """Decode a recording of any container, rate and number of channels, as `asr.audio.recording.read_audio`.
 
     What is longer than it declares is decoded no further than the limit.

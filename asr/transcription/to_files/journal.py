@@ -203,6 +203,13 @@ def read_journal(path: Path) -> tuple[bytes, dict[str, str | None]]:
         return b"", {}
 
 
+def model_in(header: bytes) -> str:
+    """Return the model that the first line of a journal names; "" if it names none."""
+    with contextlib.suppress(ValueError, KeyError, TypeError):
+        return str(json.loads(header)["model"])
+    return ""
+
+
 def header_of(model: str) -> bytes:
     """Return the first line of a journal of a model; see `model_digest`."""
     return json.dumps({"asr": __version__, "model": model}).encode() + b"\n"

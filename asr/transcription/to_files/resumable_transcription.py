@@ -27,6 +27,7 @@ from asr.transcription.to_files.journal import (
     header_of,
     journal_path,
     model_digest,
+    model_in,
     open_journal,
     read_journal,
     stamp_of,
@@ -113,7 +114,7 @@ def resumable_transcripts(
     def report(work: Work) -> None:
         on_progress(dataclasses.replace(work, done=num_before + work.done, total=len(sources)))
 
-    with open_journal(out, _digest_of(recognizer), sources) as journal:
+    with open_journal(out, _digest_of(recognizer) or secrets.token_hex(), sources) as journal:
         chunks = journal.remaining_chunks(file_chunks(sources, recognizer.num_devices))
         _log_resumed(journal, len(sources))
         num_before = journal.num_rows
@@ -176,7 +177,7 @@ def transcribe_to_files(
         _log_done(list(done), len(sources))
         sources = remaining
     if not sources:
-        journal_path(kept).unlink(missing_ok=True)  # one of recordings that have changed
+        journal_path(kept).unlink(missing_ok=True)  # its recordings have changed, or have files now
         return 0
     with resumable_transcripts(recognizer, sources, kept, on_progress, write) as journal:
         doubtful.log()
@@ -191,13 +192,15 @@ def _without_done(
     named = {str(source): source for source in sources}
     before = [named[name] for name in stamps if name in named]
     made = [str(done[source]) for source in before if source in done]
-    if made and header != header_of(_digest_of(recognizer)):
+    digest = _digest_of(recognizer)
+    if made and digest is not None and model_in(header) != digest:
         raise UserError(
-            f"{journal}: another model, decoder or version made {listed(made, MAX_LISTED)}; choose another "
-            "folder for `out`, or remove these files; or remove this one to keep them"
+            f"{journal}: another model or decoder made {listed(made, MAX_LISTED)}; choose another folder for "
+            "`out`, or remove these files; or remove this one to keep them"
         )
+    is_valid = digest is not None and header == header_of(digest)
     # a pipe has no stamp, since it can be read only once
-    is_valid = [stamp_of(source) or "" for source in before] == list(stamps.values())
+    is_valid &= [stamp_of(source) or "" for source in before] == list(stamps.values())
     first = before if is_valid else []
     left_out = {*done, *first}
     return [*first, *(source for source in sources if source not in left_out)]
@@ -250,11 +253,11 @@ class DoubtfulTranscripts:
         )
 
 
-def _digest_of(recognizer: FileRecognizer) -> str:
-    """Return a checksum of everything that affects the transcripts; a random one if that is unknown."""
+def _digest_of(recognizer: FileRecognizer) -> str | None:
+    """Return a checksum of everything that affects the transcripts; None if that is unknown."""
     origin = recognizer.origin
     if origin is None or not all(path.is_file() for path in origin.files):
-        return secrets.token_hex()
+        return None
     return model_digest(origin.files, origin.decoder)
 
 

@@ -16,6 +16,7 @@ from helpers.random_run import random_run
 
 from asr.base.config import Config, load_config
 from asr.base.decoder_settings import DecoderSettings
+from asr.base.errors import UserError
 from asr.base.types import MachineLabel
 from asr.base.vocabulary import Vocabulary
 from asr.cli.commands.speech.label import add_label_arguments
@@ -129,6 +130,9 @@ def test_tuned_decoder_of_a_run_is_asked_of_the_runs_after_it(separable_run, tmp
     assert decoder_choice(arguments, Run(separable_run)).settings == tuned
     by_setting = parsed(["runs/a", "a.wav", "--out", "l.jsonl", "--decoder", 'language_model="/lm"'])
     assert decoder_choice(by_setting, Run(separable_run)).settings.beam == BEAM
+    by_setting = parsed(["runs/a", "a.wav", "--out", "l.jsonl", "--lm", "/lm", "--decoder", "beam=1"])
+    with pytest.raises(UserError, match="`beam=1`"):
+        decoder_choice(by_setting, Run(separable_run))
     given = parsed(["runs/a", "a.wav", "--out", "l.jsonl", "--beam", "2"])
     ask_for_stored_decoder(given, run)
     assert given_search_options(given) == ["--beam", "2"]
@@ -136,6 +140,7 @@ def test_tuned_decoder_of_a_run_is_asked_of_the_runs_after_it(separable_run, tmp
 
 def test_commands_of_the_next_round_count_on(clips, separable_run, dev, tmp_path, capsys):
     run = shutil.copytree(separable_run, tmp_path / "mine-labelled")
+    Run(run).save_decoder_settings(DecoderSettings(hot_word_boost=1.5))
     out = tmp_path / "labelled-2.jsonl"
     assert main(["label", str(run), clips[0].audio_path, "--dev", str(dev), "--out", str(out)]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -144,7 +149,7 @@ def test_commands_of_the_next_round_count_on(clips, separable_run, dev, tmp_path
     assert compare[2:] == [str(run), str(tmp_path / "mine-labelled-2")]
     assert label[2] == compare[3]
     assert label[label.index("--out") + 1] == str(tmp_path / "labelled-3.jsonl")
-    assert label[-2:] == ["--dev", str(dev)]
+    assert label[-4:] == ["--dev", str(dev), "--decoder", "hot_word_boost=1.5"]
 
 
 def test_rounds_label_and_train_again_and_what_is_done_is_not_repeated(clips, quick, tmp_path, capsys):

@@ -202,6 +202,11 @@ def test_words_are_written_as_usual_in_any_unit(word, unit, texts):
     assert HotWords.of([word], vocabulary, label).weights == {tuple(vocabulary.encode(expected)): 1.0}
 
 
+def test_signs_that_a_vocabulary_has_may_be_in_hot_words():
+    vocabulary = Vocabulary(["c", "+", "a"])
+    assert HotWords.of(["C+"], vocabulary, label).weights == {(1, 2): 1.0}
+
+
 def test_words_are_split_at_spaces_in_a_vocabulary_of_words():
     assert HotWords.of(["new york"], Vocabulary(["new", "york", "old"])).weights == {(1, 2): 1.0}
 

@@ -22,7 +22,7 @@ from asr.runs.run import Run
 from asr.training.optimization.objective import make_objective
 from asr.training.optimization.optimizer import make_optimizer
 from asr.training.optimization.step import StepResult
-from asr.training.trainer import Trainer, TrainingSetup
+from asr.training.trainer import DivergedError, Trainer, TrainingSetup
 from data_pipeline.batches.dataset import Dataset
 from multigpu.engines import make_engine
 
@@ -178,7 +178,7 @@ def test_run_whose_weights_have_diverged_ends(trained):
     trainer, *_ = trained
     kept = trainer.model.get_weights()
     trainer.model.set_weights([weight * np.nan for weight in kept])
-    with pytest.raises(UserError, match=r"epoch 3: the dev loss is nan.*another run"):
+    with pytest.raises(DivergedError, match=r"epoch 3: the dev loss is nan.*another run"):
         trainer._finish_epoch()
     assert len(trainer.run.metrics()) == 2
     trainer.model.set_weights(kept)

@@ -147,6 +147,21 @@ def test_take_that_is_replaced_during_its_check_is_checked_again(tmp_path):
         assert takes.find("a", "p0").in_doubt
 
 
+def test_take_that_its_speaker_accepts_during_a_check_stays_accepted(tmp_path):
+    with collection_in(tmp_path) as (takes, collection):
+        check, results = SlowCheck(), Results()
+        collection.start_checks(check, results)
+        record(collection, "p0")
+        assert check.begun.wait(LIMIT_S)
+        check.wrong = texts_of(takes, "p0")
+        takes.accept(takes.find("a", "p0"))
+        record(collection, "p1")
+        check.free.set()
+        results.wait_for(1)  # of the second
+        take = takes.find("a", "p0")
+        assert (take.accepted, take.in_doubt) == (True, False)
+
+
 def test_check_that_fails_does_not_end_the_others(tmp_path):
     with collection_in(tmp_path) as (takes, collection):
         record(collection, "p0")

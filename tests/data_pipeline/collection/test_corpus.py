@@ -59,6 +59,16 @@ def test_corpus_is_described_as_one_that_was_prepared(tmp_path):
     assert any("speaker" in line for line in corpus.lines())
 
 
+def test_corpus_is_written_in_the_units_of_its_takes_after_a_first_try_in_others(tmp_path):
+    with open_takes(tmp_path, None) as takes:
+        assert not write_corpus(takes).splits
+    with open_takes(tmp_path, "characters") as takes:
+        for prompt in prompts_of(["go", "up"]):
+            takes.keep("a", prompt, noise(0, 0.1), 16_000)
+        assert sum(map(len, rows_of(write_corpus(takes)).values())) == 2
+    assert json.loads((tmp_path / "prepared.json").read_text("utf-8"))["units"] == "characters"
+
+
 def test_takes_in_doubt_and_lost_ones_are_left_out_and_listed(tmp_path):
     with open_takes(tmp_path, "syllables") as takes:
         for place, prompt in enumerate(prompts(4)):

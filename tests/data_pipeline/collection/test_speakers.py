@@ -16,6 +16,8 @@ def test_keys_stay_the_same_and_only_their_owner_reads_them(tmp_path):
     assert all(len(key) >= 20 for key in both.values())
     assert stat.S_IMODE((tmp_path / "speakers.tsv").stat().st_mode) == 0o600
     assert keys_of(tmp_path, ["小明"]) == {"小明": first["小明"]}
+    with pytest.raises(UserError, match="received the speaker Anna, but has anna"):
+        keys_of(tmp_path, ["Anna"])
 
 
 @pytest.mark.parametrize("name", ["", "a/b", "..", ".a", "a\tb", "a\0", "x" * 41, "-rf", "a\\b", "a:b"])

@@ -6,8 +6,9 @@ from urllib.parse import unquote
 import pytest
 from helpers.corpora.defects import DEFECTS, SmallCorpus, examine
 
+from asr.base.system.storage.address import path_of
 from data_pipeline.doctor.findings import KINDS
-from data_pipeline.doctor.page import NUM_EXAMPLES, NUM_LISTED, write_doctor_page
+from data_pipeline.doctor.page import NUM_EXAMPLES, NUM_LISTED, _common_folder, write_doctor_page
 
 VOID_TAGS = {"meta", "br", "input"}
 NASTY = "<script>alert('&')</script>\"你好"
@@ -97,6 +98,18 @@ def test_links_and_players_point_to_the_recordings(corpus, tmp_path):
         assert (tmp_path / "pages" / unquote(address)).resolve() == renamed
         assert "#" not in address
         assert "?" not in address
+
+
+def test_recording_in_object_storage_has_neither_player_nor_link(corpus, tmp_path):
+    corpus.train().update(audio=f"local://{corpus.audio()}", tokens="")
+    page = page_of(corpus, tmp_path)
+    assert not players_of(page)
+    assert not [link for link in page.all("a") if "local" in link.get("href", "")]
+
+
+def test_folder_of_manifests_on_a_disk_and_at_an_address_is_the_current_one(tmp_path):
+    assert _common_folder([path_of("s3://bucket/train.jsonl"), tmp_path / "dev.jsonl"]) == Path.cwd()
+    assert _common_folder([tmp_path / "a" / "train.jsonl", tmp_path / "b" / "dev.jsonl"]) == tmp_path
 
 
 def test_unplayable_recording_has_no_player(corpus, tmp_path):

@@ -1,6 +1,7 @@
 """Words of a speaker become strings, in which every word occurs once."""
 
 import collections
+import dataclasses
 from pathlib import Path
 
 import numpy as np
@@ -46,6 +47,20 @@ def test_every_word_is_in_one_string_of_its_speaker(words, tmp_path):
     assert 3 < max(u.duration_s for u in strings) < MAX_STRING_S + 1
     lengths = [len(u.tokens) for u in strings]
     assert len(set(lengths)) > 4
+
+
+@pytest.mark.parametrize(
+    ("labels", "separated"),
+    [(("n i n e", "s i x"), True), (("你 好", "谢 谢"), False), (("a1", "b2"), False)],
+)
+def test_words_of_letters_are_separated_in_a_string(words, tmp_path, labels, separated):
+    labelled = [
+        dataclasses.replace(word, tokens=tuple(labels[number % 2].split()))
+        for number, word in enumerate(words)
+    ]
+    for string in joined_utterances(labelled, tmp_path / "strings"):
+        boundaries = " ".join(string.tokens).count("▁")
+        assert boundaries == (int(string.id.partition("+")[2] or 0) if separated else 0)
 
 
 def test_strings_contain_the_words_of_their_labels_without_their_silence(words, tmp_path):

@@ -41,7 +41,6 @@ MINUTES = 30.0
 SPEAKER = "me"
 RUNS = Path("runs")
 WHY_CONTRADICTED = "it does not know this voice, or the sentences are read otherwise than they are labelled"
-PROMPTS_LEFT_OUT = "prompts_left_out.tsv"
 TAKE_MB = 12  # of a minute at 96 kHz
 PENDING_MB = 128  # of takes that arrive at the same time; pages send one at a time, and again if refused
 
@@ -158,6 +157,7 @@ def _names(arguments: argparse.Namespace) -> list[str]:
 def _prompts(arguments: argparse.Namespace, units: Unit) -> tuple[list[Prompt], float]:
     """Return the sentences to read, and the seconds of them that each speaker is to record."""
     from data_pipeline.collection.prompts import expected_duration_s, own_prompts, read_prompts
+    from data_pipeline.collection.takes import PROMPTS_LEFT_OUT
     from data_pipeline.manifests.left_out import reason_lines, write_left_out
 
     goal_s = 60 * arguments.minutes

@@ -56,7 +56,10 @@ def _is_worth_it(model: Any, tensor: Any) -> bool:
 
 
 def _fits_half(model: Any, tensor: Any) -> bool:
-    """Return whether float16 has the values of a large constant; it has none between 0 and 6e-8."""
+    """Return whether float16 rounds the values of a large constant by little, relative to the largest.
+
+    It has no value between 0 and 6e-8.
+    """
     if not _is_worth_it(model, tensor):
         return False
     values = constant(model, tensor)

@@ -32,7 +32,7 @@ def write_bundle(trained: TrainedModel, folder: Path, settings: Settings) -> Wri
     run, vocabulary, card = trained.run, trained.recognizer.vocabulary, settings.card
     stated, origin = run.stated(), trained.recognizer.origin
     assert origin is not None
-    # that of the recognizer: a training may have chosen another meanwhile
+    # the recognizer's: a training that has not ended may have chosen another checkpoint meanwhile
     checkpoint = read_checkpoint(origin.files[0], ("model", "ema"))
     weights = checkpoint.decoding_weights
     if settings.quantize:

@@ -44,8 +44,9 @@ def card_of(name: str, about: Mapping[str, Any], text: str) -> str:
 
 
 def text_of(path: Path) -> str:
-    """Return what the publisher says in a card."""
-    _, _, use = path.read_text(encoding="utf-8").partition("\n## Use\n")
+    """Return what the publisher says in a card; "" if there is none."""
+    card = path.read_text(encoding="utf-8", errors="replace") if path.exists() else ""
+    _, _, use = card.partition("\n## Use\n")
     return use.partition("\n```\n")[2].strip()
 
 

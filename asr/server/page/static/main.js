@@ -109,10 +109,14 @@ async function toggleRecording() {
   if (recorder) {
     byId("record").disabled = true; // an hour is resampled in some seconds
     live.close();
-    const blob = await recorder.stop();
-    recorder = null;
-    showRecording(false);
-    byId("record").disabled = false;
+    let blob;
+    try {
+      blob = await recorder.stop();
+    } finally {
+      recorder = null;
+      showRecording(false);
+      byId("record").disabled = false;
+    }
     await recognize(blob, `${text("recording")} ${new Date().toLocaleTimeString()}.wav`, true);
     return;
   }

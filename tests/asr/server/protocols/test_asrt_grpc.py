@@ -139,8 +139,9 @@ def test_calls_are_counted_and_logged(recognizer, clips, caplog):
             assert len(list(answers)) == 2
     lines = [one.fields for one in caplog.records if one.name == gate]
     found = [(line["method"], line["route"], line["status"]) for line in lines]
-    assert found == [("GRPC", "All", 200), ("GRPC", "Speech", 400), ("GRPC", "Stream", 200)]
-    assert 'asr_requests_total{route="Speech",status="400"} 1.0' in service.metrics.text().decode()
+    assert {line["client"] for line in lines} == {"127.0.0.1"}
+    assert found == [("GRPC", "grpc/All", 200), ("GRPC", "grpc/Speech", 400), ("GRPC", "grpc/Stream", 200)]
+    assert 'asr_requests_total{route="grpc/Speech",status="400"} 1.0' in service.metrics.text().decode()
 
 
 def test_port_in_use_is_named(port, recognizer):
@@ -188,6 +189,17 @@ def test_pieces_of_an_open_stream_are_answered_after_the_signal_to_stop(recogniz
 def test_stream_without_pieces_is_ended(recognizer):
     with grpc_server(recognizer, stream_idle_s=0.05) as port:
         assert "no message" in reason_of_refusal(port)
+
+
+def test_stream_over_a_limit_has_its_final_answer_before_the_error(recognizer, clips):
+    expected = recognizer.transcribe(clips[2].audio_path).text
+    with grpc_server(recognizer) as port, open_stream(port) as (pieces, answers):
+        pieces.put(speech(read_audio(clips[2].audio_path)))
+        assert parsed(next(answers)) == {1: [206_000], 3: [expected]}
+        pieces.put(speech(np.zeros(100, np.int16), rate_hz=8000))  # is refused
+        assert parsed(next(answers)) == {1: [200_000], 3: [expected]}
+        with pytest.raises(grpc.RpcError):
+            next(answers)
 
 
 def test_streams_are_limited_and_one_that_vanishes_is_not_counted(recognizer, clips):

@@ -233,7 +233,7 @@ def test_recording_that_is_longer_than_it_declares_is_decoded_up_to_the_limit(mo
     short = AudioHeader(16_000, 1, 1.0, "FLAC")
     monkeypatch.setattr(received_audio, "audio_header", lambda _: short)
     with pytest.raises(RefusalError, match="at most"):
-        received_audio.received_waveform(sound(1, 5.0), 2.0)
+        received_audio.received_waveform(sound(1, 5.0), 2.0, lambda _: None)
 
 
 def head_of(address, path=TRANSCRIPTIONS, *headers):
