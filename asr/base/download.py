@@ -343,4 +343,4 @@ def _proxy_for(url: str) -> str:
     proxy = urllib.request.getproxies().get(scheme, "")
     if not proxy or urllib.request.proxy_bypass(rest.partition("/")[0]):
         return ""
-    return f"the proxy {proxy.rpartition('@')[2]} of {scheme}_proxy"
+    return f"the proxy {proxy.rpartition('@')[2]} of {'_'.join((scheme, 'proxy'))}"

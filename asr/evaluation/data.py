@@ -14,6 +14,7 @@ from asr.base.text.mixed import has_no_pieces, is_letter, mixed_words
 from asr.base.text.pieces import UNITS_MODEL, text_of_pieces
 from asr.base.text.units import MIN_SHARE, WORD_BOUNDARY, unit_of
 from asr.base.text.wording import counted, listed
+from asr.base.types import Utterance
 from asr.base.vocabulary import Vocabulary
 from asr.base.work import OnProgress, ignore_progress
 
@@ -23,6 +24,16 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 MAX_LISTED = 3
+
+
+def whole_set(manifest: Path, evaluated: Iterable[Utterance]) -> Iterable[Utterance]:
+    """Return the utterances of a manifest, also those that cannot be read; those evaluated if it is gone."""
+    from data_pipeline.manifests.manifest import read_manifest
+
+    try:
+        return read_manifest(manifest)
+    except UserError:
+        return evaluated
 
 
 def evaluation_data(

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from asr.base.config import dump_config
-from asr.base.errors import UserError
 from asr.base.system.storage.address import path_of
 from asr.base.text.wording import counted
-from asr.base.types import Utterance
+from asr.evaluation.data import whole_set
 from asr.evaluation.labels.label_review import write_review_of
 from asr.evaluation.published.figures import published_set
 from asr.evaluation.run_evaluation import EvaluatedRun
@@ -18,7 +16,6 @@ from asr.evaluation.scores import tones_of, write_csv, write_json
 from asr.report.evaluation_page import ReportedRun, ReportedSet, write_report
 from asr.runs.advice import advice
 from asr.runs.resume_command import resume_command
-from data_pipeline.manifests.manifest import read_manifest
 
 
 @dataclass(frozen=True)
@@ -96,9 +93,6 @@ def write_report_files(evaluated: EvaluatedRun, page: Path) -> ReportFiles:
     write_report(page, reported, tested, advice=advice_about(evaluated))
     write_json(files.record, record, evaluated.scores)
     write_csv(files.table, record, evaluated.scores)
-    try:
-        utterances: Iterable[Utterance] = read_manifest(manifest)  # also of what cannot be read at the moment
-    except UserError:
-        utterances = record.utterances
+    utterances = whole_set(manifest, record.utterances)
     num_to_review = write_review_of(evaluated.review.candidates, utterances, files.review)
     return report_files(page, num_to_review, evaluated.review.why_none)

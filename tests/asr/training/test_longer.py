@@ -61,6 +61,8 @@ def test_a_longer_run_that_is_killed_and_resumed_equals_one_that_is_not(longer, 
 )
 def test_a_run_is_not_shortened_and_not_lengthened_before_its_end(finished, done, epochs, message):
     finished.write_metrics(finished.metrics()[:done])
+    for epoch in range(done + 1, 3):
+        finished.epoch_checkpoint(epoch).unlink()
     before = (finished.directory / "config.toml").read_bytes()
     with pytest.raises(UserError, match=message):
         resume(finished.directory, [f"train.epochs={epochs}"])
