@@ -182,6 +182,23 @@ def test_segment_outside_its_recording_is_left_out_with_its_reason(folder, tmp_p
     assert sum(split.num_utterances for split in prepared.splits.values()) == prepared.num_found - 1 == 2
 
 
+def test_pieces_of_earlier_times_stay_and_are_counted(folder, tmp_path):
+    source, out = tmp_path / "list.csv", tmp_path / "out"
+    times = ["0,0.5\nmine/c0.wav,再见,0.5,1", "0,0.5\nmine/c0.wav,再见,0.4,1"]
+    pieces = []
+    for each in times:
+        source.write_text(f"file,text,start,end\nmine/c0.wav,你好,{each}\n", encoding="utf-8")
+        found = prepare_corpus("table", str(source), out, again=True)
+        pieces.append(
+            {u.audio_path: u.text for path in found.manifests.values() for u in read_manifest(path)}
+        )
+        expected = len(pieces) > 1
+        assert (f"{out / 'audio'}: 1 recording of earlier preparations" in str(found.lines())) == expected
+    assert all(Path(path).exists() for path in (*pieces[0], *pieces[1]))
+    (shared,) = pieces[0].keys() & pieces[1].keys()
+    assert pieces[0][shared] == pieces[1][shared] == "你好"
+
+
 def test_manifest_of_a_removed_split_is_deleted(tmp_path):
     source = build_thchs30(tmp_path / "in")
     prepare_corpus("thchs30", str(source), tmp_path / "out")
