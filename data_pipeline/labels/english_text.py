@@ -62,5 +62,4 @@ def english_as_spoken(text: str, read: Callable[[str], str]) -> str:
     text = INITIALS.sub(lambda found: " ".join(found[0].replace(".", " ").split()), text)
     for pattern, spoken in BEFORE:
         text = pattern.sub(spoken, text)
-    spoken_text = read(" ".join(text.split())).replace('\\"', '"')  # they escape quotation marks
-    return HALF_OF_DAY.sub(r"\1 M", spoken_text)
+    return HALF_OF_DAY.sub(r"\1 M", read(" ".join(text.split())))

@@ -36,6 +36,7 @@ INSIDE = re.compile(r"(?<=\d)[-.*/×÷+~:^&·′″](?=\d)")  # a sign within a 
 MINUS, SUMS = "减", re.compile(r"[=+]|等于|(?<=\d)减(?=\d)")
 FRACTION = re.compile("[¼-¾⅐-⅞]")
 MIXED = re.compile(rf"(?<=\d)(?={FRACTION.pattern})")  # 3½
+ESCAPED = re.compile(r'\\(["\\])')  # by the rules
 
 
 class NormalizedText(NamedTuple):
@@ -102,11 +103,11 @@ class Normalizer:
             return text
 
     def _read(self, text: str) -> str:
-        return str(self._rules.normalize(text))
+        return ESCAPED.sub(r"\1", self._rules.normalize(text))
 
     def _read_english(self, text: str) -> str:
         try:
-            return str(self._english.normalize(text)) or text
+            return ESCAPED.sub(r"\1", self._english.normalize(text)) or text
         except AssertionError:  # the package's own, where none of its rules knows a character
             return text
 

@@ -248,6 +248,9 @@ def test_normalized_texts_are_labelled_and_listed(units, with_digits, tmp_path, 
         ("2020年2月2日", "二零二零年二月二日"),
         ("5-3=2", "五减三等于二"),
         ("二十一人", "二十一人"),
+        ('他说"我有3个苹果"', '他说"我有三个苹果"'),
+        (r"在\temp里有3个", r"在\temp里有三个"),
+        (r'in \temp he said "3 apples"', r'in \temp he said "three apples"'),
     ],
 )
 def test_wide_circled_and_roman_numbers_and_fractions_are_written_out(written, spoken):
