@@ -114,6 +114,19 @@ def test_a_text_gives_each_line_once_whatever_its_encoding(sentences, encoding):
     assert found.kept[1].tokens == ("yin2", "hang2", "zai4", "na3", "li3")
 
 
+@pytest.mark.parametrize("text", ["दिन दीन दान कि की का", "มา ม้า ไหม ไหม้", "can't cant we'll well"])
+def test_sentences_that_differ_in_a_sign_of_a_word_are_all_prompts(sentences, text):
+    words = text.split()
+    assert texts(read_prompts(sentences("\n".join(words)), "words").kept) == words
+
+
+@pytest.mark.parametrize(
+    ("text", "same"), [("他说'你好'", "他说你好。"), ("Don’t!", "don't"), ("'Stop'", "stop"), ("你好❤️", "你好")]
+)
+def test_sentences_that_differ_in_punctuation_are_one_prompt(sentences, text, same):
+    assert texts(read_prompts(sentences(f"{text}\n{same}"), "characters").kept) == [text]
+
+
 def test_ids_depend_on_the_words_only(sentences):
     (one,) = read_prompts(sentences("你好，世界。"), "syllables").kept
     (other,) = read_prompts(sentences("其他。\n你好世界\n", "other.txt"), "syllables").kept[1:]
