@@ -57,8 +57,8 @@ from data_pipeline.types import LeftOut
 
 # counted up when the same text gets other labels; 2: polyphones by context; 3: its second network;
 # 4: marks go with the sign that they modify; 5: vowel signs do so in characters; 大夫, 漸染;
-# 6: 还的, 打的电话, 解法, 逮住
-LABELS_VERSION = 6
+# 6: 还的, 打的电话, 解法, 逮住; 7: the spoken tones of 一 in 不一定, 每周一次
+LABELS_VERSION = 7
 
 Result = TypeVar("Result")
 Tokens = TypeVar("Tokens", str, tuple[str, ...])

@@ -16,6 +16,7 @@ Nothing changes across a pause.
 from __future__ import annotations
 
 import functools
+import itertools
 import re
 from collections.abc import Collection, Sequence
 from typing import Literal, TypeAlias
@@ -24,11 +25,15 @@ Tones: TypeAlias = Literal["citation", "spoken"]
 
 PAUSE = "\n"
 DIGITS = "零〇一二三四五六七八九十百千万亿两"
-# 一 keeps its tone as a digit, as an ordinal, and at the end of a word
+# 一 keeps its tone as a digit and as an ordinal
 KEEPS_TONE = re.compile(
     rf"(?<=[第初{DIGITS}])一(?![个些点下起样直定切边面般会旦百千])"
-    r"|一(?=[二三四五六七八九零〇一])|(?<=月)一(?=日)|一(?=[月号楼班等级](?!个))"
-    r"|(?<=[统唯专单同万之其周逐合划归惟不])一|(?<=星期|礼拜)一|一$"
+    r"|一(?=[二三四五六七八九零〇一])|(?<=月)一(?=日)|一(?=[月号楼](?!个)|等奖)"
+    r"|(?<![等坐上下这那每另])一(?=[班等级](?!个))|一$"
+)
+# and at the end of these words, if no other word begins with it: 统一, 周一, but 每周|一次, 不|一定
+ENDS_WORD = re.compile(
+    "(?<=[统唯专单万之其周逐合划归惟])一|(?<=星期|礼拜)一|(?<=同)一(?![个天首])|(?<=不)一(?!会)"
 )
 FOURTH_IN_DICTIONARY = "个下会"  # 一 is `yi2` before these, though they are often neutral
 CHANGED_YI, CHANGED_BU = "yi2", "bu2"
@@ -54,7 +59,10 @@ def spoken_tones(text: str, syllables: Sequence[str], fixed: Collection[int] = (
 
 def _in_phrase(words: Sequence[str], syllables: list[str]) -> list[str]:
     text = "".join(words)
-    kept = {match.start() for match in KEEPS_TONE.finditer(text)}
+    begins = itertools.accumulate(map(len, words), initial=0)
+    begun = {begin for begin, word in zip(begins, words, strict=False) if len(word) > 1}
+    kept = {match.start() for match in ENDS_WORD.finditer(text)} - begun
+    kept |= {match.start() for match in KEEPS_TONE.finditer(text)}
     for index, (char, following) in enumerate(zip(text[:-1], syllables[1:], strict=True)):
         is_before_fourth = following[-1] == "4"
         if char == "不" and syllables[index] == "bu4" and is_before_fourth:
