@@ -15,7 +15,7 @@ The policy is the same for every corpus:
   lexical: 一 is always `yi1`, 不 is always `bu4`, and the neutral tone, 5, is used where the dictionary has
   it. The particles 地 and 得 are `de5`. 儿 is a syllable of its own: `er5` as a suffix (花儿 `hua1 er5`),
   `er2` as a word (女儿) and in names. Traditional hanzi are read as their simplified forms (睡覺 `shui4
-  jiao4`), and stay in the text as they are.
+  jiao4`), a few by the one reading that they have (染髮 `ran3 fa4`), and stay in the text as they are.
 - Mixed labels are syllables for hanzi; Latin words between them are spelt or spoken by the rules of
   asr/base/text/latin.py: `A P P`, `▁iphone`. Digits that touch Latin letters are read in Mandarin.
 - Characters are lower-cased, accents that no single letter includes are dropped; vowel signs and other marks
@@ -42,7 +42,7 @@ from data_pipeline.labels.mixed_text import LatinPart, SeparatedText, separated,
 from data_pipeline.labels.readings.context import Draft
 from data_pipeline.labels.readings.sentence import in_context, read_by_dictionary
 from data_pipeline.labels.readings.tones import PAUSE, Tones, spoken_tones
-from data_pipeline.labels.readings.traditional import simplified
+from data_pipeline.labels.readings.traditional import simplified, single_readings
 from data_pipeline.labels.readings.user_table import UserTable
 from data_pipeline.labels.spoken_symbols import (
     GENERAL_MARKS,
@@ -57,7 +57,7 @@ from data_pipeline.types import LeftOut
 
 # counted up when the same text gets other labels; 2: polyphones by context; 3: its second network;
 # 4: marks go with the sign that they modify; 5: vowel signs do so in characters; 大夫, 漸染;
-# 6: 还的, 打的电话, 解法, 逮住; 7: the spoken tones of 一 in 不一定, 每周一次
+# 6: 还的, 打的电话, 解法, 逮住; 7: the spoken tones of 一 in 不一定, 每周一次; 染髮, 捲起來
 LABELS_VERSION = 7
 
 Result = TypeVar("Result")
@@ -251,9 +251,12 @@ def _drafted_mixed(text: str, policy: ReadingPolicy) -> _Drafted:
 
 
 def _read(spoken: str) -> tuple[str, Draft]:
-    """Return simplified hanzi, and their readings by the dictionary."""
-    simple = simplified(spoken.translate(WITHOUT_MARKS))
-    return simple, read_by_dictionary(simple)
+    """Return simplified hanzi, and their readings by the dictionary; hanzi as written may decide them."""
+    written = spoken.translate(WITHOUT_MARKS)
+    simple, decided = simplified(written), single_readings(written)
+    draft = read_by_dictionary(simple)
+    syllables = [decided.get(place, syllable) for place, syllable in enumerate(draft.syllables)]
+    return simple, Draft(syllables, draft.in_words, {*draft.decided, *decided})
 
 
 def _by_policy(hanzi: str, syllables: list[str], policy: ReadingPolicy) -> tuple[str, ...]:

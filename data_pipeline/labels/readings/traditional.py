@@ -5,10 +5,22 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 
+from asr.base.text.hanzi_text import ONE_HANZI
+
 FORMS = "tw2s"  # Taiwan's standard, which also covers 看著 and 為
 # OpenCC takes these 著 for the particle
 MENDED = {"土着": "土著", "专着": "专著", "译着": "译著", "微知着": "微知著", "昭着": "昭著"}
 LAST_COMMON = "\uffff"  # the dictionaries of readings lack most hanzi beyond
+# their simplified forms have other readings as well; converted texts have 鬥 and 幹 for 斗 and 干, too
+SINGLE_READINGS = {
+    "髮": "fa4",
+    "捲": "juan3",
+    "隻": "zhi1",
+    "髒": "zang1",
+    "臟": "zang4",
+    "彆": "bie4",
+    "儘": "jin3",
+}
 
 
 def simplified(text: str) -> str:
@@ -28,6 +40,12 @@ def simplified(text: str) -> str:
     if not any(old != new and not _is_gb2312(old) for old, new in pairs):
         return text
     return "".join(new for _, new in pairs)
+
+
+def single_readings(text: str) -> dict[int, str]:
+    """Return the syllables of traditional hanzi with one reading, by the place among the text's hanzi."""
+    hanzi = ONE_HANZI.findall(text)
+    return {place: SINGLE_READINGS[char] for place, char in enumerate(hanzi) if char in SINGLE_READINGS}
 
 
 def _is_gb2312(text: str) -> bool:

@@ -121,7 +121,8 @@ def test_sentences_that_differ_in_a_sign_of_a_word_are_all_prompts(sentences, te
 
 
 @pytest.mark.parametrize(
-    ("text", "same"), [("他说'你好'", "他说你好。"), ("Don’t!", "don't"), ("'Stop'", "stop"), ("你好❤️", "你好")]
+    ("text", "same"),
+    [("他说'你好'", "他说你好。"), ("Don’t!", "don't"), ("'Stop'", "stop"), ("你好❤️", "你好")],
 )
 def test_sentences_that_differ_in_punctuation_are_one_prompt(sentences, text, same):
     assert texts(read_prompts(sentences(f"{text}\n{same}"), "characters").kept) == [text]
