@@ -200,11 +200,13 @@ class _Drafted(NamedTuple):
     """A text before the context is asked.
 
     Attributes:
+        written: before it was simplified.
         hanzi: simplified.
         draft: their readings by the dictionary.
         latin: what is between them.
     """
 
+    written: str
     hanzi: str
     draft: Draft
     latin: tuple[LatinPart, ...] = ()
@@ -219,7 +221,7 @@ def _syllables(
     return [
         found
         if isinstance(found, UnlabelledError)
-        else together(_by_policy(found.hanzi, next(syllables), policy), found.latin)
+        else together(_by_policy(found, next(syllables), policy), found.latin)
         for found in attempts
     ]
 
@@ -250,21 +252,21 @@ def _drafted_mixed(text: str, policy: ReadingPolicy) -> _Drafted:
     return _Drafted(*_read(others), latin)
 
 
-def _read(spoken: str) -> tuple[str, Draft]:
-    """Return simplified hanzi, and their readings by the dictionary; hanzi as written may decide them."""
+def _read(spoken: str) -> tuple[str, str, Draft]:
+    """Return hanzi as written and simplified, and their readings by the dictionary or as written."""
     written = spoken.translate(WITHOUT_MARKS)
     simple, decided = simplified(written), single_readings(written)
     draft = read_by_dictionary(simple)
     syllables = [decided.get(place, syllable) for place, syllable in enumerate(draft.syllables)]
-    return simple, Draft(syllables, draft.in_words, {*draft.decided, *decided})
+    return written, simple, Draft(syllables, draft.in_words, {*draft.decided, *decided})
 
 
-def _by_policy(hanzi: str, syllables: list[str], policy: ReadingPolicy) -> tuple[str, ...]:
-    by_user = policy.table.find(hanzi) if policy.table else {}
+def _by_policy(drafted: _Drafted, syllables: list[str], policy: ReadingPolicy) -> tuple[str, ...]:
+    by_user = policy.table.find(drafted.hanzi, drafted.written) if policy.table else {}
     for index, syllable in by_user.items():
         syllables[index] = syllable
     if policy.tones == "spoken":
-        syllables = spoken_tones(hanzi, syllables, by_user)
+        syllables = spoken_tones(drafted.hanzi, syllables, by_user)
     return tuple(syllables)
 
 

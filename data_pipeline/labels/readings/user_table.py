@@ -38,7 +38,7 @@ class UserTable:
     """A user's readings.
 
     Attributes:
-        readings: word in simplified hanzi -> a toned syllable for each hanzi.
+        readings: word as written, and in simplified hanzi -> a toned syllable for each hanzi.
         latin: Latin word in small letters -> what is said, see `asr.base.text.latin`.
     """
 
@@ -59,17 +59,18 @@ class UserTable:
             if not written:
                 continue
             try:
-                word, syllables = _entry(written)
+                words, syllables = _entry(written)
             except (ValueError, UserError) as error:
                 raise UserError(
                     f"{path}, line {number}: {FORM}, received {line.strip()!r}: {error}"
                 ) from None
-            if readings.setdefault(word, syllables) != syllables:
-                raise UserError(
-                    f"{path}, line {number}: {word} is read {' '.join(syllables)} here and "
-                    f"{' '.join(readings[word])} in line {line_of[word]}; remove one of the lines"
-                )
-            line_of.setdefault(word, number)
+            for word in words:
+                if readings.setdefault(word, syllables) != syllables:
+                    raise UserError(
+                        f"{path}, line {number}: {word} is read {' '.join(syllables)} here and "
+                        f"{' '.join(readings[word])} in line {line_of[word]}; remove one of the lines"
+                    )
+                line_of.setdefault(word, number)
         if not readings:
             raise UserError(f"{path}: no readings; {FORM} in each line")
         return cls(
@@ -77,23 +78,25 @@ class UserTable:
             {word: tokens for word, tokens in readings.items() if not is_hanzi(word)},
         )
 
-    def find(self, text: str) -> dict[int, str]:
+    def find(self, text: str, written: str) -> dict[int, str]:
         """Return the readings of the table's words in a text, by the place among its hanzi; longer words win.
 
         Args:
             text: simplified hanzi; words do not contain line ends, and other white space is ignored.
+            written: the same before it was simplified, where 看著 may be a word of the table.
         """
         found: dict[int, str] = {}
         index = 0
-        for phrase in text.split(PAUSE):
-            hanzi = "".join(phrase.split())
-            begin = 0
-            while begin < len(hanzi):
-                ends = range(min(len(hanzi), begin + self._longest), begin, -1)
-                word = next((hanzi[begin:end] for end in ends if hanzi[begin:end] in self.readings), "")
+        for phrases in zip(written.split(PAUSE), text.split(PAUSE), strict=True):
+            forms = ["".join(phrase.split()) for phrase in phrases]
+            num_hanzi, begin = len(forms[0]), 0
+            while begin < num_hanzi:
+                ends = range(min(num_hanzi, begin + self._longest), begin, -1)
+                words = (form[begin:end] for end in ends for form in forms)
+                word = next(filter(self.readings.__contains__, words), "")
                 found.update(enumerate(self.readings.get(word, ()), start=index + begin))
                 begin += len(word) or 1
-            index += len(hanzi)
+            index += num_hanzi
         return found
 
     @functools.cached_property
@@ -101,10 +104,10 @@ class UserTable:
         return max(map(len, self.readings), default=0)
 
 
-def _entry(written: list[str]) -> tuple[str, tuple[str, ...]]:
-    """Return the word and the syllables of a line; raise ValueError or UserError with what is wrong."""
+def _entry(written: list[str]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return a line's word in its forms, and its syllables; raise ValueError or UserError if it is wrong."""
     if WORD.fullmatch(written[0]):
-        return written[0].lower(), latin_reading(written[1:])
+        return (written[0].lower(),), latin_reading(written[1:])
     word, syllables = simplified(written[0]), tuple(syllables_in(" ".join(written[1:])))
     if not is_hanzi(word):
         raise ValueError(f"{written[0]!r} is neither hanzi nor Latin letters")
@@ -112,4 +115,4 @@ def _entry(written: list[str]) -> tuple[str, tuple[str, ...]]:
         raise ValueError(f"{len(word)} hanzi, {counted(len(syllables), 'syllable')}")
     if unknown := [syllable for syllable in syllables if syllable not in known_syllables()]:
         raise ValueError(f"{unknown[0]!r} is not a toned syllable of Mandarin")
-    return word, syllables
+    return (word, written[0]), syllables
