@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -12,8 +12,10 @@ from asr.base.errors import UserError
 from asr.base.system.files import read_lines, whole_file
 from asr.base.system.shards import is_compressed, shards_of
 from asr.base.system.storage.address import path_of
+from asr.base.text.mixed import LETTERS
+from asr.base.text.pieces import UNITS_MODEL
 from asr.base.text.pinyin import known_syllables
-from asr.base.text.units import Unit, is_character
+from asr.base.text.units import MANDARIN_UNITS, TOKEN_NAMES, UNITS_IN_PIECES, Unit, is_character
 from asr.base.text.wording import listed
 from asr.base.types import Utterance
 from data_pipeline.manifests.manifest import read_manifest
@@ -51,7 +53,11 @@ class Correction:
 
 
 def corrections(
-    utterances: Sequence[Utterance], accepted: Sequence[Reviewed], unit: Unit, review: Path
+    utterances: Sequence[Utterance],
+    accepted: Sequence[Reviewed],
+    unit: Unit,
+    review: Path,
+    pieces: Iterable[str] = (),
 ) -> list[Correction]:
     """Return the changes of accepted lines in the manifest's order, without lines that change nothing.
 
@@ -60,14 +66,17 @@ def corrections(
         accepted: lines of the review, each with a different id.
         unit: of the labels.
         review: its path, for errors.
+        pieces: of the model beside the manifest; without one, only pieces in the manifest are labels.
 
     Raises:
         UserError: a line does not fit the manifest, or its suggestion is not a label; it lists all of them.
     """
     by_id = {utterance.id: utterance for utterance in utterances}
-    known = {token for utterance in utterances for token in utterance.tokens}
-    if unit == "syllables":
+    known = {token for utterance in utterances for token in utterance.tokens}.union(pieces)
+    if unit in MANDARIN_UNITS:
         known.update(known_syllables())
+    if unit == "mixed":
+        known.update(LETTERS)
     mistakes = []
     tokens_of: dict[str, tuple[str, ...]] = {}
     for row in accepted:
@@ -121,4 +130,10 @@ def _mistake(row: Reviewed, utterance: Utterance | None, known: set[str], unit: 
         return f"{', '.join(unknown)}: not a Mandarin syllable; expected toned pinyin, such as lv4 or de5"
     if unit == "characters" and not all(map(is_character, unknown)):
         return f"{', '.join(unknown)}: expected characters with spaces between them"
+    if unit in UNITS_IN_PIECES and unknown:
+        others = "toned pinyin, such as lv4 or de5, capital letters, or " if unit == "mixed" else ""
+        return (
+            f"{', '.join(unknown)}: not a {TOKEN_NAMES[unit]} of these labels; expected {others}pieces that "
+            f"the manifest or {UNITS_MODEL} beside it has"
+        )
     return ""

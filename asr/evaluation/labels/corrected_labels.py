@@ -7,7 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from asr.base.errors import UserError
-from asr.base.text.units import unit_of
+from asr.base.text.pieces import UNITS_MODEL, Pieces
+from asr.base.text.units import UNITS_IN_PIECES, unit_of
 from asr.base.text.wording import counted
 from asr.evaluation.labels.review_file import read_review
 from data_pipeline.labels.corrections import Correction, corrections, write_corrected
@@ -59,8 +60,11 @@ def apply_review(review: Path, manifest: Path, out: Path) -> AppliedReview:
         )
     utterances = read_manifest(manifest)
     unit = unit_of(token for utterance in utterances for token in utterance.tokens)
-    changed = corrections(utterances, accepted, unit, review)
-    refuse_other_pieces(out.parent, [manifest])
+    model = refuse_other_pieces(out.parent, [manifest])
+    pieces: tuple[str, ...] = ()
+    if model and unit in UNITS_IN_PIECES:
+        pieces = Pieces(model, f"{UNITS_MODEL} beside {manifest}").tokens
+    changed = corrections(utterances, accepted, unit, review, pieces)
     write_corrected(manifest, out, changed)
     carry_labels(out.parent, {out.name: manifest})
     num_decided = sum(bool(row.decision.strip()) for row in rows)

@@ -1,4 +1,5 @@
 import csv
+import dataclasses
 import json
 import subprocess
 import sys
@@ -6,6 +7,8 @@ import sys
 import pytest
 from helpers import ROOT
 
+from asr.base.text.pieces import learn_pieces
+from asr.base.text.units import LearnedUnits
 from asr.base.types import Utterance
 from asr.cli.main import main
 from asr.evaluation.labels.review_file import ReviewRow, write_review
@@ -52,6 +55,25 @@ def test_accepted_corrections_are_written_and_printed(manifest, capsys):
     assert "new.jsonl: 3 utterances, 2 with new tokens" in output
     assert [" ".join(u.tokens) for u in read_manifest(out)] == ["yin2 hang2", "ni3 hao3", "hang2"]
     assert labels_beside(out) == spoken
+
+
+def test_suggested_pieces_may_be_any_of_the_model_beside_the_manifest(manifest, capsys):
+    pieces = learn_pieces(["iphone", "ok wifi"], LearnedUnits("mixed", 40))
+    said = ("da3", "kai1", *pieces.encode("ok"))
+    utterances = read_manifest(manifest)[:1]
+    write_manifest(manifest, [dataclasses.replace(utterance, tokens=said) for utterance in utterances])
+    suggested = ("guan1", "A", *pieces.encode("wifi"), "hang2")
+    review = review_of(manifest, u0="a")
+    text = review.read_text(encoding="utf-8-sig")
+    review.write_text(text.replace(" ".join((*said[:-1], "hang2")), " ".join(suggested)), encoding="utf-8")
+    out = manifest.with_name("new.jsonl")
+    arguments = ["labels", "apply", str(review), str(manifest), "--out", str(out)]
+    assert main(arguments) == 2
+    assert "units.model beside it" in capsys.readouterr().err
+    assert not out.exists()
+    pieces.save(manifest.with_name("units.model"))
+    assert main(arguments) == 0
+    assert read_manifest(out)[0].tokens == suggested
 
 
 def test_labels_apply_reads_a_review_that_a_spreadsheet_saved(manifest):

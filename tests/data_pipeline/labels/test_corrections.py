@@ -124,6 +124,16 @@ def test_suggested_characters_must_be_single_and_words_may_be_any(manifest):
     assert changed_by(manifest, accepted("b", "hao3", "hello"), unit="words")
 
 
+@pytest.mark.parametrize(
+    ("unit", "suggested", "unknown"),
+    [("mixed", "zhong9 ma5 A APP ▁i lv", "zhong9, APP, lv"), ("pieces", "ma5 ▁i A phone", "ma5, A")],
+)
+def test_suggested_pieces_must_be_in_the_model_or_the_manifest(manifest, unit, suggested, unknown):
+    row, pieces = accepted("b", "hao3", suggested), ("▁i", "phone")
+    with pytest.raises(UserError, match=f"b: {unknown}: not a .* of these labels"):
+        corrections(read_manifest(manifest), [row], unit, manifest.parent / "review.csv", pieces)
+
+
 def test_lone_surrogate_in_another_field_stays_an_escape(manifest):
     line = LINES[0] | {"note": "\ud800"}
     manifest.write_text(json.dumps(line) + "\n", encoding="utf-8")
