@@ -105,7 +105,7 @@ from data_pipeline.labels.from_text import label, label_all, pinyin_of
         ("有隻貓，只有貓", "you3 zhi1 mao1 zhi3 you3 mao1"),
         ("好髒的地，心臟", "hao3 zang1 de5 di4 xin1 zang4"),
         ("彆彆扭扭 別說", "bie4 bie4 niu3 niu3 bie2 shuo1"),
-        ("儘管儘讓他", "jin3 guan3 jin3 rang4 ta1"),
+        ("先儘老人", "xian1 jin3 lao3 ren2"),
         ("乾隆著書", "qian2 long2 zhu4 shu1"),
         ("绿 是 阳春 烟 景", "lv4 shi4 yang2 chun1 yan1 jing3"),
         ("我看著他，睡著了", "wo3 kan4 zhe5 ta1 shui4 zhao2 le5"),
