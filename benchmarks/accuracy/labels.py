@@ -34,7 +34,7 @@ from asr.base.text.hanzi_text import HANZI, ONE_HANZI
 from asr.base.text.pinyin import read_syllable
 from benchmarks.common import seconds, show
 from data_pipeline.corpora.public.mandarin_demo import ARCHIVE
-from data_pipeline.labels.from_text import ReadingPolicy, label, pinyin_of
+from data_pipeline.labels.from_text import ReadingPolicy, label
 from data_pipeline.labels.readings.tones import Tones
 
 JUDGED = Path(__file__).with_name("thchs30_judged.tsv")
@@ -87,7 +87,7 @@ def main() -> None:
     parser.add_argument("--errors", action="store_true", help="list what the labels read otherwise")
     arguments = parser.parse_args()
     corpora = read_corpora(arguments.cpp, arguments.thchs30)
-    readers: dict[str, Reader] = {"labels": pinyin_of, "pypinyin alone": by_pypinyin, **peers()}
+    readers: dict[str, Reader] = {"labels": by_labels, "pypinyin alone": by_pypinyin, **peers()}
     for name, sentences in corpora.items():
         results = {reader: compared(sentences, read) for reader, read in readers.items()}
         title = f"{name}: {len(sentences):,} sentences, {results['labels'].num_all:,} readings"
@@ -96,7 +96,7 @@ def main() -> None:
             for (place, expected, received), count in sorted(results["labels"].errors.items()):
                 print(f"{place}\t{expected}\t{received}\t{count}")
     if arguments.thchs30:
-        judged = judgements(compared(thchs30_sentences(arguments.thchs30 / "test.tsv"), pinyin_of))
+        judged = judgements(compared(thchs30_sentences(arguments.thchs30 / "test.tsv"), by_labels))
         show("THCHS-30, test, without sandhi: what the labels read otherwise, by who is right", judged)
         show("THCHS-30, test, nothing left out", tones_agreement(arguments.thchs30 / "test.tsv"))
     texts = [sentence.hanzi for sentence in itertools.chain(*corpora.values())]
@@ -133,6 +133,10 @@ def peers() -> dict[str, Reader]:
 
 def is_read(char: str) -> bool:
     return ONE_HANZI.fullmatch(char) is not None
+
+
+def by_labels(text: str) -> list[str]:
+    return list(label(text, "syllables"))
 
 
 def by_pypinyin(text: str) -> list[str]:

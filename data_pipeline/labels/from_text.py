@@ -128,15 +128,6 @@ def label_all(
     return [_attempt(lambda text: _not_empty(tokens_of(_spoken(text)), text), text) for text in texts]
 
 
-def pinyin_of(text: str) -> tuple[str, ...]:
-    """Return the toned syllables of a text, each word with its own reading: 银行 -> (`yin2`, `hang2`).
-
-    Raises:
-        UnlabelledError: the text holds anything spoken other than hanzi, or has no hanzi.
-    """
-    return label(text, "syllables")
-
-
 def remedies(left_out: Sequence[LeftOut], *, is_normalized: bool = False) -> list[str]:
     """Return which settings label recordings that were left out, a line each.
 

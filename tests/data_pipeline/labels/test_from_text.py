@@ -9,7 +9,7 @@ from asr.evaluation.written_text import characters_of
 from data_pipeline.corpora.public.mandarin_demo import ARCHIVE
 from data_pipeline.labels.aligned_text import written_tokens
 from data_pipeline.labels.errors import UnlabelledError
-from data_pipeline.labels.from_text import label, label_all, pinyin_of
+from data_pipeline.labels.from_text import label, label_all
 
 
 @pytest.mark.parametrize(
@@ -132,14 +132,14 @@ from data_pipeline.labels.from_text import label, label_all, pinyin_of
     ],
 )
 def test_pinyin_follows_words_and_context(text, syllables):
-    assert " ".join(pinyin_of(text)) == syllables
+    assert " ".join(label(text, "syllables")) == syllables
 
 
 def test_pinyin_agrees_with_the_demo_corpus_except_for_sandhi_and_particles():
     records = zipfile.ZipFile(ARCHIVE).read("manifest.jsonl").decode().splitlines()
     num_all = num_other = 0
     for record in map(json.loads, records[::4]):
-        expected, labels = record["pinyin"].split(), pinyin_of(record["text"])
+        expected, labels = record["pinyin"].split(), label(record["text"], "syllables")
         assert len(labels) == len(expected)
         for syllable, labelled in zip(expected, labels, strict=True):
             num_all += 1

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from data_pipeline.labels.from_text import label, pinyin_of
+from data_pipeline.labels.from_text import label
 from data_pipeline.labels.readings.context import (
     AROUND,
     MODEL,
@@ -75,8 +75,8 @@ def test_one_hanzi_is_read_as_the_dictionary_has_it():
 
 @pytest.mark.parametrize("words", ["银行行长", "长大", "重庆重要", "女儿", "睡觉", "音乐", "会计", "朝阳"])
 def test_words_of_the_dictionary_are_read_alike_in_any_context(words):
-    inside = pinyin_of(f"他说{words}是这样")
-    assert inside[2:-3] == pinyin_of(words) == tuple(read_by_dictionary(words).syllables)
+    inside = label(f"他说{words}是这样", "syllables")
+    assert inside[2:-3] == label(words, "syllables") == tuple(read_by_dictionary(words).syllables)
 
 
 @pytest.mark.parametrize("sentence", ["他说{}是这样", "曾经{}地", "为{}而来", "这个{}得到好评"])
