@@ -236,10 +236,12 @@ def _train_and_evaluate(
             setup = _with_start(setup, engine, stop)
         # another process may have made a run of this name meanwhile
         refuse = functools.partial(run.refuse_existing, run.directory) if not resumes else None
+        if engine.is_chief:
+            if refuse is not None:
+                refuse()
+            train_run_language_model(run, config, vocabulary, observer.on_work)
         tracked = track_state(run.directory, command, engine.is_chief, refuse=refuse)
         with _resume_hint_of_interrupts(run, command), tracked:
-            if engine.is_chief:
-                train_run_language_model(run, config, vocabulary, observer.on_work)
             _start_run(run, setup, data, engine, observer, resumes)
             page = TrainingPage(run, config, vocabulary.token_name, command) if engine.is_chief else None
             trainer = Trainer(engine, setup, run, stop, observer, page)

@@ -14,6 +14,7 @@ from asr.runs.checkpoint import read_checkpoint
 from asr.runs.checkpoint_store import trained_history
 from asr.runs.progress import TIMES
 from asr.runs.state import read_state
+from asr.training import final_evaluation
 from asr.training.monitoring.observer import TrainingObserver
 from asr.training.train import _resume_hint_of_errors, run_directory
 from asr.training.trainer import DivergedError
@@ -157,14 +158,17 @@ def test_dev_set_whose_labels_do_not_fit_is_refused_before_training(config, clip
     assert not run_directory(config, "longer").exists()
 
 
-def test_run_that_another_process_made_meanwhile_is_left_as_it_is(config, trained, monkeypatch):
-    other, read_data = run_directory(config, "late"), train_module._read_data
+@pytest.mark.parametrize(
+    ("module", "step"), [(train_module, "_read_data"), (final_evaluation, "train_run_language_model")]
+)
+def test_run_that_another_process_made_meanwhile_is_left_as_it_is(config, trained, monkeypatch, module, step):
+    other, take_it = run_directory(config, f"late-{step}"), getattr(module, step)
 
-    def read_slowly(*arguments):
+    def take_it_slowly(*arguments):
         shutil.copytree(trained.run.directory, other)
-        return read_data(*arguments)
+        return take_it(*arguments)
 
-    monkeypatch.setattr(train_module, "_read_data", read_slowly)
+    monkeypatch.setattr(module, step, take_it_slowly)
     with pytest.raises(UserError, match="already contains a run"):
         train(config, name=other.name)
     for path in trained.run.directory.glob("*.*"):
