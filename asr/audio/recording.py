@@ -30,7 +30,7 @@ from asr.audio.mixing import INT16_SCALE as INT16_SCALE
 from asr.audio.mixing import MIXED_AT_ONCE, float_reason, mixed_down
 from asr.audio.wav import RATES_HZ, UNKNOWN_LENGTH, Wav, checked_wav, plain_blocks, read_plain
 from asr.base.errors import UserError
-from asr.base.system.files import unfinished
+from asr.base.system.files import replacing
 from asr.base.system.paths import path_on_disk
 from asr.base.system.storage.address import is_address, path_of
 from asr.base.system.storage.store import open_stored, read_range, state_of_opened
@@ -573,15 +573,11 @@ def write_wav(path: Path, waveform: Waveform) -> None:
     Raises:
         UserError: the file cannot be written.
     """
-    temporary = unfinished(path)
     try:
-        soundfile.write(str(temporary), waveform, SAMPLE_RATE_HZ, subtype="PCM_16", format="WAV")
-        temporary.replace(path)
+        with replacing(path) as temporary:
+            soundfile.write(str(temporary), waveform, SAMPLE_RATE_HZ, subtype="PCM_16", format="WAV")
     except (OSError, soundfile.LibsndfileError) as error:
         raise UserError(f"{path}: cannot write this recording ({_reason(error)}); free space there") from None
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
 
 
 def _mix_down(samples: npt.NDArray[Any], rate_hz: int, name: str) -> npt.NDArray[Any]:

@@ -14,7 +14,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from asr.audio.recording import PIECE
 from asr.base.config import Config, DataConfig
@@ -62,8 +61,9 @@ def log_machine_labelled(config: Config, utterances: Utterances) -> None:
 
 
 def _machine_labelled(data: DataConfig, own: Utterances, level: int) -> Iterator[Utterances]:
-    known = _recordings_of_splits(data, own)
-    _warn_of_packs(data, own, level)
+    splits = _splits_of_people(data, own)
+    known = utterance_keys(os.path.realpath(one.audio_path) for one in itertools.chain(*splits.values()))
+    _warn_of_packs(splits, level)
     counts = own.columns.token_counts()
     parts = {data.train: own}
     for path in data.machine_labelled_manifests:
@@ -116,21 +116,19 @@ def _expect_unit(counts: Counter[str], own: Counter[str], name: str, train: str)
         )
 
 
-def _recordings_of_splits(data: DataConfig, train: Utterances) -> npt.NDArray[np.uint64]:
-    """Return the keys of the paths of all recordings with labels of people."""
-    everything = itertools.chain(train, *map(read_manifest, _other_splits(data)))
-    return utterance_keys(os.path.realpath(utterance.audio_path) for utterance in everything)
-
-
-def _other_splits(data: DataConfig) -> list[Path]:
+def _splits_of_people(data: DataConfig, train: Utterances) -> dict[Path, Utterances]:
+    """Return the sets with labels of people by their manifests."""
     single = [path_of(path) for path in (data.dev, data.test) if path]
-    return [path for path in (*single, *data.more_test_manifests) if path != path_of(data.train)]
+    splits = {path_of(data.train): train}
+    for path in (*single, *data.more_test_manifests):
+        if path not in splits:
+            splits[path] = read_manifest(path)
+    return splits
 
 
-def _warn_of_packs(data: DataConfig, train: Utterances, level: int) -> None:
+def _warn_of_packs(splits: Mapping[Path, Utterances], level: int) -> None:
     """Warn of splits in packs, which do not say where their recordings were when a model labelled them."""
-    first = {data.train: train[0], **{str(path): read_manifest(path)[0] for path in _other_splits(data)}}
-    packed = [name for name, utterance in first.items() if PIECE.fullmatch(utterance.audio_path)]
+    packed = [str(path) for path, rows in splits.items() if PIECE.fullmatch(rows[0].audio_path)]
     if packed:
         logger.log(
             level,

@@ -94,12 +94,19 @@ def sha256_of(path: Path) -> bytes:
         return hashlib.file_digest(file, "sha256").digest()
 
 
-def unfinished(path: Path) -> Path:
-    """Return the path beside a file under which it is written until it is complete."""
+@contextlib.contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Yield the path at which to write a file: it then gets its name, or is removed if writing fails."""
     name = f"{path.name}.part"
     if len(os.fsencode(name)) > LONGEST_NAME:
         name = f"{zlib.crc32(os.fsencode(path.name)):08x}.part"
-    return path.with_name(name)
+    temporary = path.with_name(name)
+    try:
+        yield temporary
+        temporary.replace(path)
+    finally:
+        with contextlib.suppress(OSError):
+            temporary.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager
@@ -111,20 +118,15 @@ def whole_file(path: Path, what: str) -> Iterator[BinaryIO]:
     Raises:
         UserError: the file cannot be written.
     """
-    temporary = unfinished(path)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        with temporary.open("wb") as file:
+        with replacing(path) as temporary, temporary.open("wb") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        temporary.replace(path)
         flush(path.parent)
     except OSError as error:
         raise cannot_write(path, what, error) from None
-    finally:
-        with contextlib.suppress(OSError):
-            temporary.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

@@ -151,9 +151,10 @@ def _settings(arguments: argparse.Namespace, settings: DecoderSettings) -> Decod
     if arguments.beam == 1:
         settings = DecoderSettings()  # greedy decoding uses no tuned setting
     settings = replaced(settings, changes, "--")
-    for override in arguments.decoder:
-        settings = replaced(settings, _parsed(override), "--decoder ")
-    names_beam = arguments.beam is not None or any("beam" in _parsed(one) for one in arguments.decoder)
+    overrides = [_parsed(override) for override in arguments.decoder]
+    for override in overrides:
+        settings = replaced(settings, override, "--decoder ")
+    names_beam = arguments.beam is not None or any("beam" in override for override in overrides)
     if settings.beam == 1 and settings.language_model and not names_beam:
         settings = dataclasses.replace(settings, beam=BEAM)
     return settings

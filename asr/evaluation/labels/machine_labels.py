@@ -224,12 +224,12 @@ class MachineLabeller:
                 name, str(path), audio_duration_s(path), segment.text, segment.tokens, labelled_by=label
             )
             return
+        folder.mkdir(parents=True, exist_ok=True)
         spans = list(_without_overlaps(segment for segment, _ in sure))
         for (segment, confidence), span, samples in zip(sure, spans, read_spans(path, spans), strict=True):
             one = f"{name}-{round(1000 * segment.start_s)}"
             begin, end = (round(1000 * sample / SAMPLE_RATE_HZ) for sample in span)
             wav = folder / f"{file_name(f'{name}-{begin}-{end}')}.wav"
-            wav.parent.mkdir(parents=True, exist_ok=True)
             write_wav(wav, samples)
             label = dataclasses.replace(
                 made_by, confidence=round(confidence, 4), begin_s=round(span[0] / SAMPLE_RATE_HZ, 4)
