@@ -46,9 +46,8 @@ def write_corpus(takes: Takes) -> PreparedCorpus:
     left_out += [LeftOut(take.audio, NO_SUCH_AUDIO, take.text) for take in missing]
     origin = {"corpus": CORPUS, "source": "", "units": units}
     labels = LabelsDescription(takes.settings.labels_version) if units == "syllables" else None
-    before = prepared_before(
-        folder, origin, other_units=True
-    )  # the units of the takes are those of the folder
+    # a first try may have had other units, before there was a take
+    before = prepared_before(folder, origin, other_units=True)
     try:
         write_left_out(folder / LEFT_OUT, left_out)
         manifests = write_manifests(folder, origin, before.manifests, found, labels)
