@@ -176,6 +176,8 @@ class AsrtGrpc(SideServer):
     def _reported(self, method: str, context: Context) -> Iterator[None]:
         """Count and log a call, with the status that HTTP would have; 0 where the client has gone."""
         began_s, status = time.monotonic(), 0
+        peer = unquote(context.peer())  # now: grpc crashes if it is asked after the call
+        client = peer.partition(":")[2].rpartition(":")[0].strip("[]")
         try:
             yield
             status = 200
@@ -186,7 +188,6 @@ class AsrtGrpc(SideServer):
             status = 500
             raise
         finally:
-            client = unquote(context.peer()).partition(":")[2].rpartition(":")[0].strip("[]")
             report(self._service.metrics, "GRPC", f"grpc/{method}", status, began_s, client)
 
     async def _message(self, requests: AsyncIterator[bytes]) -> bytes:

@@ -212,6 +212,16 @@ def test_streams_are_limited_and_one_that_vanishes_is_not_counted(recognizer, cl
         wait_until(lambda: not reason_of_refusal(port, None))
 
 
+def test_streams_that_vanish_leave_the_server_alive(recognizer, clips):
+    piece = speech(read_audio(clips[0].audio_path)[:8000])
+    with grpc_server(recognizer) as port:
+        for _ in range(50):
+            with open_stream(port) as (pieces, answers):
+                pieces.put(piece)
+                next(answers)
+                answers.cancel()
+
+
 def reason_of_refusal(port, *pieces):
     """Return why a stream is refused, empty if it is not."""
     with open_stream(port) as (waiting, answers):
