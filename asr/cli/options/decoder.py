@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 BEAM = 16  # with a language model or hot words, which need a beam search
+OF_LANGUAGE_MODEL = {"lm_weight", "token_bonus", "unknown_word"}
 
 
 def add_decoder_arguments(parser: argparse.ArgumentParser) -> None:
@@ -154,7 +155,10 @@ def _settings(arguments: argparse.Namespace, settings: DecoderSettings) -> Decod
     overrides = [_parsed(override) for override in arguments.decoder]
     for override in overrides:
         settings = replaced(settings, override, "--decoder ")
-    names_beam = arguments.beam is not None or any("beam" in override for override in overrides)
+    named = {key for override in overrides for key in override}
+    if not settings.language_model and (idle := sorted(named & OF_LANGUAGE_MODEL)):
+        raise UserError(f"--decoder {idle[0]}: changes nothing without a language model; name one by --lm")
+    names_beam = arguments.beam is not None or "beam" in named
     if settings.beam == 1 and settings.language_model and not names_beam:
         settings = dataclasses.replace(settings, beam=BEAM)
     return settings

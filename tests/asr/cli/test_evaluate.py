@@ -182,6 +182,11 @@ def test_run_is_compared_with_its_own_evaluation_by_another_decoder(run, manifes
         assert b == "B  clips (hot_word_boost 3.0)"
 
 
+def test_weight_without_a_language_model_is_refused(run, manifest, capsys):
+    assert evaluate(run, manifest, "--decoder", "beam=4", "--decoder", "lm_weight=0.7") == 2
+    assert "--decoder lm_weight: changes nothing without a language model" in one_line_error(capsys)
+
+
 def test_evaluate_does_not_silently_overwrite_another_evaluation(run, manifest, clips, tmp_path, capsys):
     kept = (run / "report-set-dev.json").read_bytes()
     decoder = ("--decoder", "hot_word_boost=3.0")
