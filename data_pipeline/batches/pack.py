@@ -40,6 +40,7 @@ from asr.base.errors import UserError
 from asr.base.system.files import is_utf8
 from asr.base.system.lock import exclusive_lock
 from asr.base.system.shards import single_file
+from asr.base.system.storage.address import is_address
 from asr.base.system.storage.refusals import StorageError
 from asr.base.types import Utterance
 from asr.base.work import OnProgress, ignore_progress
@@ -50,6 +51,7 @@ from data_pipeline.batches.pack_files import (
     open_pack_file,
     pack_entries,
 )
+from data_pipeline.doctor.checked_files import file_state
 from data_pipeline.doctor.quick import DURATION_TOLERANCE_S
 from data_pipeline.manifests.left_out import write_left_out
 from data_pipeline.manifests.manifest import read_manifest, write_manifest
@@ -136,6 +138,9 @@ def _packed_before(target: Path, utterances: Utterances, kind: PackFormat) -> Pa
         index = by_id.find(one.id)
         if index is None or not _is_same(utterances[index], one):
             raise UserError(f"{target}: contains other utterances ({one.id}); {remedy}")
+        is_newer = _is_newer(utterances[index], one.audio_path)
+        if is_newer and _as_file(utterances[index]) != stored_bytes(one.audio_path):
+            raise UserError(f"{target}: contains utterances whose recordings changed ({one.id}); {remedy}")
         is_packed[index] = True
         files.add(one.audio_path.rpartition("@")[0])
     if any(not file.endswith(f".{kind}") for file in files):
@@ -151,6 +156,14 @@ def _packed_before(target: Path, utterances: Utterances, kind: PackFormat) -> Pa
 def _is_same(one: Utterance, other: Utterance) -> bool:
     is_as_long = round(one.duration_s, 4) == round(other.duration_s, 4)
     return is_as_long and fields_of(one) == fields_of(other)
+
+
+def _is_newer(utterance: Utterance, packed: str) -> bool:
+    """Return whether a recording's file on a disk is newer than the one in which it is packed."""
+    if is_address(utterance.audio_path):
+        return False  # to ask for the state of each would take long
+    own, pack = file_state(utterance.audio_path), file_state(packed)
+    return own is not None and pack is not None and own.st_mtime_ns > pack.st_mtime_ns
 
 
 def _pack(
@@ -319,8 +332,9 @@ def _places_in(
             index = by_id.find(entry.fields["id"])
             if index is None or fields_of(utterances[index]) != entry.fields:
                 return None
-            header = audio_header(piece_of_file(path, entry.begin, entry.num_bytes))
-            if abs(header.duration_s - utterances[index].duration_s) > DURATION_TOLERANCE_S:
+            packed = piece_of_file(path, entry.begin, entry.num_bytes)
+            seconds_off = audio_header(packed).duration_s - utterances[index].duration_s
+            if abs(seconds_off) > DURATION_TOLERANCE_S or _is_newer(utterances[index], packed):
                 return None
             places[index] = (number, entry.begin, entry.num_bytes)
     except (ValueError, UserError):

@@ -1,5 +1,6 @@
 import dataclasses
 import io
+import os
 import shutil
 import subprocess
 import sys
@@ -221,6 +222,24 @@ def test_packing_again_after_the_corpus_has_changed_raises(clips, tmp_path, chan
     write_manifest(tmp_path / "m.jsonl", rows)
     with pytest.raises(UserError, match=r"m\.jsonl: .* utterances .*; remove .*m\.jsonl-\*\.tfrecord"):
         pack_manifest(tmp_path / "m.jsonl", tmp_path / "out")
+
+
+def test_packing_again_after_a_recording_has_changed_raises(clips, tmp_path):
+    own, out = tmp_path / "a.wav", tmp_path / "out"
+    shutil.copy(clips[0].audio_path, own)
+    write_manifest(tmp_path / "m.jsonl", [dataclasses.replace(clips[0], audio_path=str(own)), clips[1]])
+    first = pack_manifest(tmp_path / "m.jsonl", out)
+    later_s = (out / "m.jsonl-00000.tfrecord").stat().st_mtime + 60
+    os.utime(own, (later_s, later_s))  # as a copy has
+    assert pack_manifest(tmp_path / "m.jsonl", out).num_files == first.num_files
+    samples, rate_hz = soundfile.read(own, dtype="int16")
+    soundfile.write(own, samples // 2, rate_hz)
+    os.utime(own, (later_s, later_s))
+    with pytest.raises(UserError, match=f"recordings changed \\({clips[0].id}\\); remove"):
+        pack_manifest(tmp_path / "m.jsonl", out)
+    (out / "m.jsonl").unlink()  # as after an interruption
+    again = pack_manifest(tmp_path / "m.jsonl", out).utterances[0]
+    np.testing.assert_array_equal(read_audio(again.audio_path), samples // 2)
 
 
 def test_files_of_a_pack_without_manifest_are_replaced_where_recordings_were_cut(clips, tmp_path):
