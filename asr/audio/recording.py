@@ -215,8 +215,9 @@ def read_part(path: str | Path, begin_s: float, longest_s: float) -> tuple[npt.N
             samples = np.concatenate(parts) if parts else np.zeros((0, media.num_channels), np.float32)
             scale = INT16_SCALE if samples.dtype == np.int16 else 1.0
             return samples.astype(np.float32) / np.float32(scale), media.rate_hz
+        is_file = not (is_address(name) or PIECE.fullmatch(name))  # which libsndfile reads faster by itself
         try:
-            with soundfile.SoundFile(_Decoded(stream) if is_address(name) else name) as file:
+            with soundfile.SoundFile(name if is_file else _Decoded(stream)) as file:
                 file.seek(round(begin_s * file.samplerate))
                 return _frames(file, round(longest_s * file.samplerate), "float32"), int(file.samplerate)
         except (soundfile.LibsndfileError, TypeError) as error:

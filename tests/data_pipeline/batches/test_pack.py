@@ -71,6 +71,19 @@ def test_batches_of_a_packed_corpus_equal_the_original_bit_for_bit(mixed, packed
             np.testing.assert_array_equal(left, right)
 
 
+@pytest.mark.parametrize("key", ["noise", "reverb"])
+def test_sounds_in_a_pack_are_added_to_speech_as_those_in_files(clips, kind, key, tmp_path):
+    always = AugmentConfig(noise_probability=1.0, reverb_probability=1.0, pauses=0.0)
+    write_manifest(tmp_path / "sounds.jsonl", clips[:3])
+    packed = pack_manifest(tmp_path / "sounds.jsonl", tmp_path / "out", kind=kind)
+    speech, changed = read_audio(clips[4].audio_path), []
+    for manifest in (tmp_path / "sounds.jsonl", packed.manifest):
+        augmenter = Augmenter.load(dataclasses.replace(always, **{key: str(manifest)}), 1)
+        changed.append([augmenter.apply(speech, epoch, 7, 1.0) for epoch in range(6)])
+    np.testing.assert_array_equal(*changed)
+    assert (changed[0] != speech).any()
+
+
 @pytest.mark.parametrize("kind", ["tfrecord"], indirect=True)
 def test_packed_files_are_tfrecords_that_tensorflow_reads(mixed, packed):
     shards = sorted(packed.manifest.parent.glob("*.tfrecord"))
