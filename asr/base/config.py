@@ -188,7 +188,8 @@ class AugmentConfig:
     gain_db_max: Gain = 0.0
     # Share of the clips that a telephone (8 kHz, G.711) or a codec at a low rate (MP3, Opus) transmits.
     channels: Share = 0.0
-    # The frequency axis is stretched or compressed by up to this share, as another vocal tract would.
+    # The frequency axis is stretched or compressed by up to this share, as another vocal tract would. The
+    # cepstra of mfcc have no such axis and stay as they are.
     frequency_warp: Annotated[float, Range(0.0, 0.5)] = 0.0
     # SpecAugment: number of frequency masks in a clip.
     frequency_masks: Count = 0

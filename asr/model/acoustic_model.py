@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from typing import Any
 
 import keras
@@ -46,12 +47,14 @@ def make_acoustic_model(
     num_views = train.num_views if for_training else 1
 
     def make() -> AcousticModel:
-        features = make_features(config.features)
+        features, augment = make_features(config.features), config.augment
+        if not features.HAS_FREQUENCY_AXIS:
+            augment = dataclasses.replace(augment, frequency_warp=0.0)
         time_mask_factor = train.consistency_mask_factor if num_views > 1 else 1.0
         precision = train.precision if for_training else "float32"
         model = AcousticModel(
             features,
-            SpecAugment(config.augment, seed, time_mask_factor, features.num_pitch),
+            SpecAugment(augment, seed, time_mask_factor, features.num_pitch),
             make_network(config.model, vocabulary, seed, precision, features.num_pitch),
             num_views,
             name="acoustic_model",

@@ -47,6 +47,8 @@ class FeatureLayer(keras.layers.Layer):
 
     FIRST_MIDDLE = WINDOW // 2
     """Sample in the middle of the first window."""
+    HAS_FREQUENCY_AXIS = True
+    """Whether the order of the features is that of their frequencies."""
     SUM_TYPE = "float64"
     """Type of numbers in which means and variances over a clip are added up."""
 

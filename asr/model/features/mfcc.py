@@ -37,6 +37,7 @@ class Mfcc(FeatureLayer):
     `delta(mfcc, 2)` and `delta(delta, 2)`. The last window may reach beyond the clip, over zeros.
     """
 
+    HAS_FREQUENCY_AXIS = False
     NUM_CEPSTRA = 13
     NUM_MELS = 26
     LIFTER = 22

@@ -4,8 +4,10 @@ import pytest
 import python_speech_features
 
 from asr.audio.recording import read_audio
-from asr.base.config import AugmentConfig, FeatureConfig
+from asr.base.config import AugmentConfig, FeatureConfig, load_config
 from asr.base.registry import FEATURE_KINDS
+from asr.base.vocabulary import Vocabulary
+from asr.model.acoustic_model import make_acoustic_model
 from asr.model.features import make_features
 from asr.model.features.fbank import Fbank
 from asr.model.features.log_mel import LogMel
@@ -258,6 +260,16 @@ def test_frequency_warping_shifts_a_band_in_proportion_to_its_frequency():
     assert 0.88 < high.min() < 0.95
     assert 1.05 < high.max() < 1.13
     np.testing.assert_allclose(low, high, atol=0.05)
+
+
+@pytest.mark.parametrize(("kind", "is_warped"), [("log_mel", True), ("mfcc", False)])
+def test_cepstra_are_not_warped(kind, is_warped):
+    overrides = [f"features.kind={kind}", "augment.frequency_masks=0", "augment.time_masks=0"]
+    config = load_config("base", overrides=[*overrides, "augment.frequency_warp=0.1"])
+    layer = make_acoustic_model(config, Vocabulary(["ma1"])).spec_augment
+    features = np.random.default_rng(0).normal(size=(8, 5, 39)).astype(np.float32)
+    changed = np.asarray(layer(features, np.full(8, 5, np.int32), training=True))
+    assert (changed != features).any() == is_warped
 
 
 def test_spec_augment_does_nothing_outside_training():
