@@ -193,7 +193,7 @@ class AugmentConfig:
     frequency_warp: Annotated[float, Range(0.0, 0.5)] = 0.0
     # SpecAugment: number of frequency masks in a clip.
     frequency_masks: Count = 0
-    # Maximum width of a frequency mask, in bands.
+    # Maximum width of a frequency mask, in bands; never more than half of them.
     frequency_mask_bands: Count = 15
     # SpecAugment: number of time masks in a clip.
     time_masks: Count = 0

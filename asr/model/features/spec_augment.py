@@ -31,7 +31,8 @@ class SpecAugment(keras.layers.Layer):
     First each clip's frequency axis is stretched by a factor of its own around 1, as another speaker's
     vocal tract would (Jaitly & Hinton, 2013). Then bands of frequencies and of frames are set to 0, the
     mean (Park et al., 2019, arXiv:1904.08779): each mask draws its width evenly from 0 to the widest, and
-    its place evenly from where it fits; no time mask is wider than `time_mask_share` of its clip.
+    its place evenly from where it fits; no frequency mask is wider than half of the bands, and no time
+    mask than `time_mask_share` of its clip.
 
     Features of the pitch keep their axis; only masks of frames hide them. Does nothing outside training.
 
@@ -66,7 +67,8 @@ class SpecAugment(keras.layers.Layer):
         if self.settings.frequency_warp:
             bands = self._warp(bands, num_bands)
         if self.settings.frequency_masks:
-            widest = ops.cast(every_clip * self.settings.frequency_mask_bands, "float32")
+            most_bands = min(self.settings.frequency_mask_bands, num_bands // 2)
+            widest = ops.cast(every_clip * most_bands, "float32")
             keep = self._keep(self.settings.frequency_masks, widest, every_clip * num_bands, num_bands)
             bands = bands * keep[:, None, :]
         features = ops.concatenate([bands, pitch], axis=-1) if self.num_pitch else bands

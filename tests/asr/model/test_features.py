@@ -214,6 +214,14 @@ def test_frequency_masks_have_every_width():
     assert set(widths) == set(range(21))
 
 
+@pytest.mark.parametrize("num_bands", [13, 40])
+def test_frequency_masks_cover_at_most_half_of_the_bands(num_bands):
+    features = np.ones((400, 5, num_bands), np.float32)
+    layer = spec_augment(time_masks=0, frequency_mask_bands=30)
+    zeros = np.asarray(layer(features, np.full(400, 5, np.int32), training=True))[:, 0] == 0
+    assert set(band_widths(zeros)) == set(range(num_bands // 2 + 1))
+
+
 def test_time_masks_stay_within_their_share_of_the_clip():
     zeros = masked(spec_augment(frequency_masks=0, time_mask_share=0.2), num_frames=60).all(axis=2)
     widths = list(band_widths(zeros))
