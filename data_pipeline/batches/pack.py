@@ -129,33 +129,39 @@ def pack_manifest(
 
 
 def _packed_before(target: Path, utterances: Utterances, kind: PackFormat) -> Packed:
-    """Return what an earlier command packed, if it packed the same utterances."""
+    """Return what an earlier command packed, if it packed the same utterances.
+
+    What only the manifest has of them, such as the corpus, is updated.
+    """
     packed, by_id = read_manifest(target), UtterancesById(utterances)
-    is_packed = np.zeros(len(utterances), np.bool_)
-    files = set()
+    is_current, indices, files = True, [], set()
     remedy = f"remove {target} and {target}-*.{kind}, or choose another folder"
     for one in packed:
         index = by_id.find(one.id)
-        if index is None or not _is_same(utterances[index], one):
+        if index is None or not _is_same(own := utterances[index], one, kind):
             raise UserError(f"{target}: contains other utterances ({one.id}); {remedy}")
-        is_newer = _is_newer(utterances[index], one.audio_path)
-        if is_newer and _as_file(utterances[index]) != stored_bytes(one.audio_path):
+        if _is_newer(own, one.audio_path) and _as_file(own) != stored_bytes(one.audio_path):
             raise UserError(f"{target}: contains utterances whose recordings changed ({one.id}); {remedy}")
-        is_packed[index] = True
+        is_current &= (own.corpus, own.labelled_by) == (one.corpus, one.labelled_by)
+        indices.append(index)
         files.add(one.audio_path.rpartition("@")[0])
     if any(not file.endswith(f".{kind}") for file in files):
         raise UserError(f"{target}: is packed in another format; choose another folder")
     left_out = []
-    for one in utterances.take(np.flatnonzero(~is_packed)):
+    for one in utterances.take(np.setdiff1d(np.arange(len(utterances)), indices)):
         if not isinstance(file := _as_file(one), LeftOut):
             raise UserError(f"{target}: lacks utterances that can be read ({one.id}); {remedy}")
         left_out.append(file)
+    if not is_current:
+        both = zip(utterances.take(np.array(indices)), packed, strict=True)
+        write_manifest(target, (dataclasses.replace(own, audio_path=one.audio_path) for own, one in both))
+        packed = read_manifest(target)
     return Packed(target, packed, len(files), left_out)
 
 
-def _is_same(one: Utterance, other: Utterance) -> bool:
+def _is_same(one: Utterance, other: Utterance, kind: PackFormat) -> bool:
     is_as_long = round(one.duration_s, 4) == round(other.duration_s, 4)
-    return is_as_long and fields_of(one) == fields_of(other)
+    return is_as_long and fields_of(one, kind) == fields_of(other, kind)
 
 
 def _is_newer(utterance: Utterance, packed: str) -> bool:
@@ -262,7 +268,9 @@ class _Shards:
             )
         paths = sorted(self._folder.glob(f"{glob.escape(self._name)}-*.{self._kind}"))
         for number, path in enumerate(paths):
-            found = _places_in(path, number, utterances, by_id) if path == self._path(number) else None
+            found = None
+            if path == self._path(number):
+                found = _places_in(path, number, utterances, by_id, self._kind)
             if found is None:
                 for stale in paths[number:]:
                     stale.unlink()
@@ -323,14 +331,14 @@ def _write_errors() -> tuple[type[Exception], ...]:
 
 
 def _places_in(
-    path: Path, number: int, utterances: Utterances, by_id: UtterancesById
+    path: Path, number: int, utterances: Utterances, by_id: UtterancesById, kind: PackFormat
 ) -> dict[int, tuple[int, int, int]] | None:
     """Return the place of each utterance in a packed file; None if it is damaged or has others than these."""
     places: dict[int, tuple[int, int, int]] = {}
     try:
         for entry in pack_entries(path):
             index = by_id.find(entry.fields["id"])
-            if index is None or fields_of(utterances[index]) != entry.fields:
+            if index is None or fields_of(utterances[index], kind) != entry.fields:
                 return None
             packed = piece_of_file(path, entry.begin, entry.num_bytes)
             seconds_off = audio_header(packed).duration_s - utterances[index].duration_s

@@ -24,6 +24,7 @@ from data_pipeline.corpora.tar_members import members_of
 
 PackFormat: TypeAlias = Literal["tfrecord", "tar"]
 FIELDS = ("id", "text", "tokens", "speaker")
+BY_MACHINE = "labelled_by"  # only in tar, which `asr prepare` reads
 HEADER_BYTES, FOOTER_BYTES = 12, 4  # of a TFRecord around its data: length and checksums
 NAME = re.compile(r"[A-Za-z0-9][\w-]*", re.ASCII)  # an id that may name a file; WebDataset cuts it at a dot
 SUFFIXES = {b"fLaC": "flac", b"OggS": "ogg", b"RIFF": "wav"}  # by a recording's first bytes
@@ -33,12 +34,12 @@ class PackEntry(NamedTuple):
     """A recording in a file of a pack.
 
     Attributes:
-        fields: id, text, tokens and speaker.
+        fields: what `fields_of` returns.
         begin: of the audio in the file, in bytes.
         num_bytes: of the audio.
     """
 
-    fields: Mapping[str, str]
+    fields: Mapping[str, Any]
     begin: int
     num_bytes: int
 
@@ -77,11 +78,14 @@ def pack_entries(path: Path) -> Iterator[PackEntry]:
     yield from _tar_entries(path) if path.suffix == ".tar" else _tfrecord_entries(path)
 
 
-def fields_of(utterance: Utterance) -> dict[str, str]:
-    """Return what a pack keeps of an utterance besides its audio."""
+def fields_of(utterance: Utterance, kind: PackFormat) -> dict[str, Any]:
+    """Return what the files of a pack keep of an utterance besides its audio."""
     tokens = " ".join(utterance.tokens)
     values = (utterance.id, utterance.text, tokens, utterance.speaker)
-    return dict(zip(FIELDS, values, strict=True))
+    fields = dict(zip(FIELDS, values, strict=True))
+    if kind == "tfrecord" or utterance.labelled_by is None:
+        return fields
+    return {**fields, BY_MACHINE: dataclasses.asdict(utterance.labelled_by)}
 
 
 class _TFRecordFile:
@@ -109,7 +113,8 @@ class _TFRecordFile:
 def _example(utterance: Utterance, audio: bytes) -> bytes:
     import tensorflow as tf
 
-    values = {"audio": audio, **{name: value.encode() for name, value in fields_of(utterance).items()}}
+    fields = fields_of(utterance, "tfrecord")
+    values = {"audio": audio, **{name: value.encode() for name, value in fields.items()}}
     features = {
         name: tf.train.Feature(bytes_list=tf.train.BytesList(value=[value])) for name, value in values.items()
     }
@@ -150,9 +155,8 @@ class _TarFile:
         # an id that cannot name a file is only in the JSON
         name = utterance.id if NAME.fullmatch(utterance.id) else f"_{self._number:08d}"
         self._number += 1
-        label = utterance.labelled_by
-        described = {**fields_of(utterance), **({"labelled_by": dataclasses.asdict(label)} if label else {})}
-        self._write(f"{name}.json", json.dumps(described, ensure_ascii=False).encode())
+        described = json.dumps(fields_of(utterance, "tar"), ensure_ascii=False)
+        self._write(f"{name}.json", described.encode())
         return self._write(f"{name}.{SUFFIXES.get(audio[:4], 'wav')}", audio)
 
     def _write(self, name: str, content: bytes) -> int:
@@ -177,7 +181,9 @@ def _tar_entries(path: Path) -> Iterator[PackEntry]:
         if PurePosixPath(described.name).stem != PurePosixPath(audio.name).stem:
             raise ValueError(f"{path}: {described.name} is not of {audio.name}")
         try:
-            fields = dict(json.loads(described.content(max_bytes=math.inf)))
+            content = dict(json.loads(described.content(max_bytes=math.inf)))
         except (UserError, TypeError) as error:
             raise ValueError(f"{described.where}: {error}") from None
-        yield PackEntry({name: str(fields.get(name, "")) for name in FIELDS}, audio.begin, audio.num_bytes)
+        fields = {name: str(content.get(name, "")) for name in FIELDS}
+        label = {BY_MACHINE: content[BY_MACHINE]} if BY_MACHINE in content else {}
+        yield PackEntry({**fields, **label}, audio.begin, audio.num_bytes)

@@ -32,6 +32,8 @@ from data_pipeline.doctor.quick import check_audio
 from data_pipeline.manifests.manifest import read_manifest, write_manifest
 from data_pipeline.preparation.prepare import prepare_corpus
 
+BY_MACHINE = MachineLabel("runs/a", "epoch-0001.npz", "1.0", "2026-11-29", 0.9, "/talk.wav")
+
 
 @pytest.fixture(scope="module")
 def mixed(clips, tmp_path_factory):
@@ -127,9 +129,8 @@ def test_packed_manifest_is_prepared_like_any_list(mixed, packed, tmp_path):
 
 
 def test_labels_by_a_model_stay_such_in_shards_and_are_named_in_dev(clips, tmp_path):
-    label = MachineLabel("runs/a", "epoch-0001.npz", "1.0", "2026-11-29", 0.9, "/talk.wav")
     rows = [
-        dataclasses.replace(clip, labelled_by=label if index % 2 else None, speaker=f"s{index}")
+        dataclasses.replace(clip, labelled_by=BY_MACHINE if index % 2 else None, speaker=f"s{index}")
         for index, clip in enumerate(clips)
     ]
     write_manifest(tmp_path / "all.jsonl", rows)
@@ -235,6 +236,33 @@ def test_packing_again_after_the_corpus_has_changed_raises(clips, tmp_path, chan
     write_manifest(tmp_path / "m.jsonl", rows)
     with pytest.raises(UserError, match=r"m\.jsonl: .* utterances .*; remove .*m\.jsonl-\*\.tfrecord"):
         pack_manifest(tmp_path / "m.jsonl", tmp_path / "out")
+
+
+def test_packing_again_updates_what_only_the_manifest_has(clips, kind, tmp_path):
+    manifest, out = tmp_path / "m.jsonl", tmp_path / "out"
+    write_manifest(manifest, clips[:3])
+    first = pack_manifest(manifest, out, kind=kind)
+    files = [path.stat() for path in out.glob(f"*.{kind}")]
+    changes = {"corpus": "stories"} if kind == "tar" else {"corpus": "stories", "labelled_by": BY_MACHINE}
+    write_manifest(manifest, [dataclasses.replace(clips[0], **changes), *clips[1:3]])
+    again = pack_manifest(manifest, out, kind=kind)
+    changed, *others = first.utterances
+    assert list(again.utterances) == [dataclasses.replace(changed, **changes), *others]
+    assert [path.stat() for path in out.glob(f"*.{kind}")] == files
+
+
+def test_labels_by_a_model_in_tar_files_are_packed_again_when_they_change(clips, tmp_path):
+    manifest, out = tmp_path / "m.jsonl", tmp_path / "out"
+    write_manifest(manifest, clips[:2])
+    first = pack_manifest(manifest, out, kind="tar")
+    write_manifest(manifest, [dataclasses.replace(clips[0], labelled_by=BY_MACHINE), clips[1]])
+    with pytest.raises(UserError, match=r"contains other utterances .*; remove .*m\.jsonl-\*\.tar"):
+        pack_manifest(manifest, out, kind="tar")
+    first.manifest.unlink()  # as after an interruption
+    pack_manifest(manifest, out, kind="tar")
+    splits = tar_shards.CORPUS.read(out, Path("unused")).splits
+    found = {u.id: u.labelled_by for recordings in splits.values() for u in recordings}
+    assert found == {clips[0].id: BY_MACHINE, clips[1].id: None}
 
 
 def test_packing_again_after_a_recording_has_changed_raises(clips, tmp_path):
