@@ -116,6 +116,12 @@ def test_compare_page_is_in_the_first_run_and_draws_every_started_run(
     assert page.count('<tr class="differs">') == 1
 
 
+def test_page_of_many_runs_has_a_name_that_a_disk_takes(make_run: MakeRun, tmp_path: Path) -> None:
+    runs = [make_run(f"{number}-{'学' * 8}", ()) for number in range(12)]
+    assert main(["compare", *map(str, runs)]) == 0
+    assert (tmp_path / f"compare-{runs[0].name}-and-11-more.html").exists()
+
+
 def test_runs_without_epochs_are_compared_by_their_settings(make_run: MakeRun, tmp_path: Path) -> None:
     runs = [make_run("a", (), epochs=3), make_run("b", ())]
     html = tmp_path / "pages" / "ab.html"

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import os
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from asr.base.errors import UserError
+from asr.base.system.files import LONGEST_NAME
 
 if TYPE_CHECKING:
     from asr.runs.comparison import ComparedRun, Rows
@@ -32,9 +34,9 @@ def compare_command(arguments: argparse.Namespace) -> int:
     from asr.runs.comparison import differing, read_runs, results_of, settings_of
 
     runs = read_runs(arguments.runs)
-    first, names = runs[0].directory, [run.directory.resolve().name for run in runs]
+    first = runs[0].directory
     folder = (first if first.name else first.resolve()).parent
-    path = arguments.html or folder / f"compare-{'-'.join(names)}.html"
+    path = arguments.html or folder / _page_name([run.directory.resolve().name for run in runs])
     # a typing error must not overwrite a run's metrics or its report
     if path.suffix != ".html" or path.resolve().parent in {run.directory.resolve() for run in runs}:
         raise UserError(
@@ -50,6 +52,13 @@ def compare_command(arguments: argparse.Namespace) -> int:
     write_run_comparison(path, runs)
     print(f"\nPage: {path}")
     return 0
+
+
+def _page_name(names: Sequence[str]) -> str:
+    name = f"compare-{'-'.join(names)}.html"
+    if len(os.fsencode(name)) <= LONGEST_NAME:
+        return name
+    return f"compare-{names[0]}-and-{len(names) - 1}-more.html"
 
 
 def _print_rows(title: str, runs: Sequence[ComparedRun], rows: Rows) -> None:
