@@ -221,7 +221,8 @@ def read_part(path: str | Path, begin_s: float, longest_s: float) -> tuple[npt.N
                 file.seek(round(begin_s * file.samplerate))
                 return _frames(file, round(longest_s * file.samplerate), "float32"), int(file.samplerate)
         except (soundfile.LibsndfileError, TypeError) as error:
-            raise UserError(f"{path}: can no longer be read ({_reason(error)}); copy it again") from None
+            reason = f"cannot be read at {begin_s:g} s ({_reason(error)})"
+            raise UserError(f"{path}: {reason}; copy it again") from None
 
 
 @functools.lru_cache(maxsize=1024)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import logging
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TypeAlias
 
 import numpy as np
@@ -12,7 +14,9 @@ import scipy.fft
 
 from asr.audio.recording import SAMPLE_RATE_HZ, Waveform, to_int16
 from asr.audio.speech_level import active_power, frame_powers
+from asr.base.errors import UserError
 from asr.base.system.storage.address import path_of
+from asr.base.system.storage.refusals import StorageError
 from asr.base.work import OnProgress, ignore_progress
 from data_pipeline.augment.sounds import (
     CACHE_BYTES,
@@ -24,10 +28,13 @@ from data_pipeline.augment.sounds import (
     read_piece,
 )
 
+logger = logging.getLogger(__name__)
+
 FADE_SAMPLES = 160  # 10 ms of cross-fade where a short noise repeats
 EDGE_SAMPLES = 160  # cut off from synthetic noise, which is periodic: its end would continue in its beginning
 LOWEST_NOISE_HZ = 50.0  # below it the power of synthetic noise is constant; it would be inaudible
 SYNTHETIC_RMS = 1000.0  # on the int16 scale
+MAX_UNREADABLE = 20  # pieces drawn in a row, until the error is raised
 
 Samples = npt.NDArray[np.float32]
 
@@ -59,12 +66,28 @@ class RecordedNoises:
 
     pieces: list[SoundPiece]
     cache: SoundCache
+    reported: set[Path] = field(default_factory=set)
 
     def draw(self, rng: np.random.Generator, num_samples: int) -> tuple[Samples, str]:
         """Draw a section of a recording, repeated if it is too short; return it and the file's name."""
-        piece = self.pieces[int(rng.integers(len(self.pieces)))]
-        cut = cut_noise(self.cache.get(piece), num_samples, rng.random())
-        return cut.astype(np.float32), piece.path.name
+        noise, name = self._draw_piece(rng)
+        return cut_noise(noise, num_samples, rng.random()).astype(np.float32), name
+
+    def _draw_piece(self, rng: np.random.Generator) -> tuple[Waveform, str]:
+        """Draw until a piece can be read: the check before training does not decode long recordings."""
+        errors: list[UserError] = []
+        while len(errors) < MAX_UNREADABLE:
+            piece = self.pieces[int(rng.integers(len(self.pieces)))]
+            try:
+                return self.cache.get(piece), piece.path.name
+            except StorageError:
+                raise
+            except UserError as error:
+                errors.append(error)
+            if piece.path not in self.reported:
+                self.reported.add(piece.path)
+                logger.warning("augment.noise: %s; other noise is drawn", errors[-1])
+        raise errors[-1]
 
 
 class ColouredNoises:

@@ -176,7 +176,7 @@ def read_piece(piece: SoundPiece) -> Waveform:
     """Read a piece as (S,) int16 at 16 kHz, the mean of its channels.
 
     Raises:
-        UserError: the file can no longer be read.
+        UserError: the piece cannot be read.
     """
     samples, rate_hz = _read(piece, PIECE_S)
     mono: npt.NDArray[np.float32] = samples.mean(axis=1, dtype=np.float32)

@@ -541,6 +541,33 @@ def test_long_noise_recording_is_read_in_pieces(tmp_path, monkeypatch):
     assert [set(piece.tolist()) for piece in read] == [{1000}, {2000}, {3000}]
 
 
+def test_noise_that_is_damaged_in_its_middle_is_reported_once_and_replaced(tmp_path, monkeypatch, caplog):
+    monkeypatch.setattr(sounds, "PIECE_S", 1.0)
+    path = tmp_path / "street.flac"
+    soundfile.write(path, np.random.default_rng(0).normal(0, 0.1, 4 * 16000), 16000)
+    content = bytearray(path.read_bytes())
+    begin, end = len(content) // 2, len(content) * 5 // 8
+    content[begin:end] = bytes(end - begin)
+    path.write_bytes(content)
+    one, other = (Augmenter.load(dataclasses.replace(NOISE, noise=str(path)), 1) for _ in range(2))
+    for epoch in range(20):
+        noisy = one.apply(speech(), epoch, 7, 1.0)
+        assert (noisy != speech()).any()
+        np.testing.assert_array_equal(noisy, other.apply(speech(), epoch, 7, 1.0))
+    assert ["street.flac: cannot be read at" in line for line in caplog.messages] == [
+        True,
+        True,
+    ]  # one of each
+
+
+def test_noise_of_which_nothing_can_be_read_any_more_raises(tmp_path):
+    write_wav(tmp_path / "street.wav", tone(500))
+    augmenter = Augmenter.load(dataclasses.replace(NOISE, noise=str(tmp_path)), 1)
+    (tmp_path / "street.wav").unlink()
+    with pytest.raises(UserError, match=r"street\.wav: cannot read this file"):
+        augmenter.apply(speech(), 0, 7, 1.0)
+
+
 def test_sound_cache_is_bounded_and_keeps_recently_used_sounds():
     reads = []
 
