@@ -69,13 +69,15 @@ def _from_slurm() -> ProcessGroup:
             gpus_per_node=1 << 16, gpus_per_task=1, auto_set_gpu=False
         )
         tasks_of_host = slurm_tasks(named)
+        places = [(host, task) for host, num_tasks in tasks_of_host.items() for task in range(num_tasks)]
         worker = int(os.environ["SLURM_PROCID"])
+        if not 0 <= worker < len(places):
+            raise ValueError(f"SLURM_PROCID={worker} of {len(places)} tasks")
         port = FIRST_PORT + int(os.environ.get("SLURM_JOB_ID", 0)) % NUM_PORTS
     except (RuntimeError, ValueError) as error:
         raise DeviceError(
             f"multi-worker: invalid Slurm variables: {error}; start the processes by srun"
         ) from None
-    places = [(host, task) for host, num_tasks in tasks_of_host.items() for task in range(num_tasks)]
     host, task = places[worker]
     _choose_gpus(task, tasks_of_host[host])
     addresses = tuple(f"{host}:{port + task}" for host, task in places)

@@ -25,7 +25,7 @@ from asr.base.errors import UserError
 from asr.base.system.child_process import ChildEndedError, ChildProcess, peak_memory_bytes
 from asr.base.types import TrainingBatch
 from asr.base.work import OnProgress, ignore_progress
-from asr.model.devices import ONE_DEVICE, Devices
+from asr.model.devices import ONE_DEVICE, Devices, device_errors_as_user_errors
 from asr.training.data import with_manifests
 from asr.training.engine import start_engine
 
@@ -201,6 +201,8 @@ def _make_trainer(config: Config, devices: Devices, folder: Path) -> tuple[Train
     vocabulary = make_vocabulary(config)
     with engine.scope():
         model = make_acoustic_model(config, vocabulary, for_training=True)
+    with device_errors_as_user_errors("train.accumulate"):
+        engine.check_num_parts(model, config.train.accumulate)
     augmenter = Augmenter.load(config.augment, config.train.seed)
     utterances = _trainable_utterances(config)
     data = Dataset(

@@ -30,7 +30,7 @@ def start_engine(devices: Devices, cpu_towers: int = 1) -> Engine:
     """
     chosen = devices.staged()
     if chosen.engine == "multi-worker":
-        if chosen.names is not None or chosen.simulate:
+        if chosen.names not in (None, "all") or chosen.simulate:
             raise UserError(
                 "`engine=multi-worker`: uses all GPUs that its process sees; choose them with "
                 "CUDA_VISIBLE_DEVICES instead of `devices` and `simulate`"

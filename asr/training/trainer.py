@@ -424,16 +424,19 @@ class Trainer:
     def _metrics(self, dev: Evaluation, dev_s: float) -> EpochMetrics:
         """Return the metrics of the epoch whose batches are done."""
         epoch, before = self.progress.epoch, self.progress
+        # of several workers, each has seen other rows, and on another card another syllable may be wrong
+        train_error = self.engine.value_of_chief(epoch.edits.rate)
+        dev_error = self.engine.value_of_chief(dev.edits.rate)
         return EpochMetrics(
             epoch=before.epochs_done + 1,
             loss=epoch.mean_loss,
-            train_error=epoch.edits.rate,
+            train_error=train_error,
             dev_loss=dev.loss,
-            dev_error=dev.edits.rate,
+            dev_error=dev_error,
             learning_rate=learning_rate_of(self.optimizer),
             audio_s_per_s=self.train_data.duration_s / max(epoch.train_s, 1e-9),
             train_s=before.train_s,
-            best=dev.edits.rate <= before.best_dev_error,
+            best=dev_error <= before.best_dev_error,
             chosen=is_chosen(dev.edits, before.best_dev_error, before.start_error),
             step=before.step,
             gradient_norm=epoch.mean_gradient_norm,

@@ -71,6 +71,13 @@ def test_slurm_ranks_have_the_addresses_of_their_hosts(monkeypatch, rank):
     assert (found.resolver.task_type, found.resolver.task_id) == ("worker", rank)
 
 
+def test_slurm_rank_beyond_the_tasks_is_an_error(monkeypatch):
+    for name, value in {**SLURM, "SLURM_PROCID": "4"}.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(DeviceError, match="SLURM_PROCID=4 of 4 tasks; start the processes by srun"):
+        find_cluster()
+
+
 def test_incomplete_slurm_variables_are_an_error(monkeypatch):
     monkeypatch.setenv("SLURM_PROCID", "0")
     with pytest.raises(DeviceError, match="srun"):

@@ -10,7 +10,10 @@ import pytest
 from helpers import ROOT
 
 from asr.base.config import load_config
+from asr.base.errors import UserError
 from asr.cli.main import make_parser
+from asr.model.devices import Devices
+from asr.training.engine import start_engine
 from asr.transcription.to_files.shards import Shard
 from multigpu.cluster import find_cluster
 
@@ -215,7 +218,7 @@ def test_first_lines_of_a_slurm_file_are_commands_of_ours():
 
 
 @pytest.mark.parametrize("name", ["train.sbatch", "train.yaml"])
-def test_training_starts_and_resumes_on_several_machines(name, tmp_path):
+def test_training_starts_and_resumes_on_several_machines(name, tmp_path, monkeypatch):
     ((*arguments,),) = commands_of(name, tmp_path)
     parsed = make_parser().parse_args(arguments)
     assert (parsed.name, parsed.engine, parsed.devices, parsed.resume) == (
@@ -224,6 +227,11 @@ def test_training_starts_and_resumes_on_several_machines(name, tmp_path):
         "all",
         False,
     )
+    monkeypatch.delenv("TF_CONFIG", raising=False)
+    with pytest.raises(UserError, match="found neither; start the processes by srun"):
+        start_engine(
+            Devices(parsed.devices, engine=parsed.engine)
+        )  # asks for the others, which are not there
     config = load_config(parsed.config, parsed.overrides)
     assert config.data.train == "packed/train.jsonl"
     run = Path(config.train.runs_dir) / parsed.name

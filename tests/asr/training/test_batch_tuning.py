@@ -142,6 +142,16 @@ def test_tune_batch_finds_the_largest_batch_and_writes_no_file(separable_config,
     assert sorted(separable_config.parent.rglob("*")) == before
 
 
+def test_what_an_engine_cannot_process_in_parts_is_refused(separable_config, capfd):
+    settings = ("--set", "train.accumulate=2")
+    assert main(
+        ["tune-batch", str(separable_config), "--gpus", "2", "--simulate", "--engine", "mirrored", *settings]
+    )
+    said = capfd.readouterr().err
+    assert "train.accumulate: mirrored: cannot process a batch in 2 parts" in said
+    assert "Traceback" not in said
+
+
 @pytest.mark.slow
 def test_tune_batch_tries_larger_batches_while_they_fit(separable_config):
     tried = tune_batch(load_config(separable_config, ["train.batch_s=1.0"]), ONE_DEVICE)

@@ -143,6 +143,15 @@ def set_nan_weights(trainer, bad_batches):
     trainer.train_step = step
 
 
+def test_metrics_of_an_epoch_are_those_of_the_chief(clips, tmp_path, monkeypatch):
+    trainer = make_trainer(CONFIG, clips[:4], tmp_path / "run")
+    of_chief = iter([0.75, 0.25, 0.7, 0.5])  # another worker than the one that runs here
+    monkeypatch.setattr(trainer.engine, "value_of_chief", lambda own: next(of_chief))
+    trainer.train()
+    errors = [(epoch.train_error, epoch.dev_error, epoch.best) for epoch in trainer.progress.history]
+    assert errors == [(0.75, 0.25, True), (0.7, 0.5, False)]
+
+
 def test_batch_with_nan_loss_is_reported_and_changes_nothing(clips, tmp_path, caplog):
     train = dataclasses.replace(CONFIG.train, max_skipped=2, batch_s=2.5, ema_decay=0.9)
     config = dataclasses.replace(CONFIG, train=train, augment=AugmentConfig(pauses=0.0))
