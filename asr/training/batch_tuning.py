@@ -25,9 +25,9 @@ from asr.base.errors import UserError
 from asr.base.system.child_process import ChildEndedError, ChildProcess, peak_memory_bytes
 from asr.base.types import TrainingBatch
 from asr.base.work import OnProgress, ignore_progress
-from asr.model.devices import ONE_DEVICE, Devices, device_errors_as_user_errors
+from asr.model.devices import ONE_DEVICE, Devices
 from asr.training.data import with_manifests
-from asr.training.engine import start_engine
+from asr.training.engine import make_model, start_engine
 
 if TYPE_CHECKING:
     from asr.model.acoustic_model import AcousticModel
@@ -189,7 +189,6 @@ def limit_memory(usable_share: float = USABLE_SHARE) -> None:
 def _make_trainer(config: Config, devices: Devices, folder: Path) -> tuple[Trainer, Dataset]:
     """Make the trainer that `asr train` would make, without checking every recording."""
     engine = start_engine(devices, config.train.cpu_towers)
-    from asr.model.acoustic_model import make_acoustic_model
     from asr.runs.run import Run
     from asr.training.data import corpus_weights, make_vocabulary
     from asr.training.stages import place_model
@@ -199,10 +198,7 @@ def _make_trainer(config: Config, devices: Devices, folder: Path) -> tuple[Train
     from data_pipeline.batches.dataset import Dataset
 
     vocabulary = make_vocabulary(config)
-    with engine.scope():
-        model = make_acoustic_model(config, vocabulary, for_training=True)
-    with device_errors_as_user_errors("train.accumulate"):
-        engine.check_num_parts(model, config.train.accumulate)
+    model = make_model(config, vocabulary, engine)
     augmenter = Augmenter.load(config.augment, config.train.seed)
     utterances = _trainable_utterances(config)
     data = Dataset(

@@ -1,4 +1,4 @@
-"""Start the engine of `multigpu` that trains on the chosen devices."""
+"""Start the engine of `multigpu` that trains on the chosen devices, and make the model that it trains."""
 
 from __future__ import annotations
 
@@ -11,6 +11,9 @@ from asr.model.devices import Devices, device_errors_as_user_errors, start_devic
 from multigpu import start
 
 if TYPE_CHECKING:
+    from asr.base.config import Config
+    from asr.base.vocabulary import Vocabulary
+    from asr.model.acoustic_model import AcousticModel
     from multigpu.engine import Engine
 
 logger = logging.getLogger(__name__)
@@ -41,6 +44,21 @@ def start_engine(devices: Devices, cpu_towers: int = 1) -> Engine:
 
     with device_errors_as_user_errors("stages" if chosen.stages else "engine"):
         return make_engine(chosen.engine, names, chosen.stages)
+
+
+def make_model(config: Config, vocabulary: Vocabulary, engine: Engine) -> AcousticModel:
+    """Make the model that an engine trains.
+
+    Raises:
+        UserError: the engine cannot process its batches in that many parts.
+    """
+    from asr.model.acoustic_model import make_acoustic_model
+
+    with engine.scope():
+        model = make_acoustic_model(config, vocabulary, for_training=True)
+    with device_errors_as_user_errors("train.accumulate"):
+        engine.check_num_parts(model, config.train.accumulate)
+    return model
 
 
 def _join_workers() -> Engine:

@@ -23,14 +23,14 @@ from asr.base.errors import UserError
 from asr.base.system.interrupt import StopRequest, stop_signals
 from asr.base.system.storage.address import Address, path_of, refuse_address
 from asr.base.text.wording import counted, percent
-from asr.model.devices import ONE_DEVICE, Devices, ModelDevices, device_errors_as_user_errors
+from asr.model.devices import ONE_DEVICE, Devices, ModelDevices
 from asr.runs.checkpoint_store import trained_history
 from asr.runs.origin import read_origin
 from asr.runs.resume_command import resume_command
 from asr.runs.run import Run
 from asr.runs.stage_record import read_stages
 from asr.runs.state import track_state
-from asr.training.engine import start_engine
+from asr.training.engine import make_model, start_engine
 from asr.training.monitoring.observer import TrainingObserver, TrainingStart
 
 if TYPE_CHECKING:
@@ -225,7 +225,7 @@ def _train_and_evaluate(
             Run.open(config.train.init_from).chosen_checkpoint()  # before a corpus is prepared
         config, vocabulary = _read_labels(run, config, engine, observer, resumes)
         refuse_language_model(config, vocabulary)
-        model = _make_model(config, vocabulary, engine)
+        model = make_model(config, vocabulary, engine)
         starts_from_other = bool(config.train.init_from) and not (resumes and run.checkpoints())
         if starts_from_other:
             _load_weights(config, model, vocabulary, engine.is_chief)
@@ -278,16 +278,6 @@ def _read_labels(
     Run.refuse_existing(run.directory)  # the chief creates it after all workers have passed here
     config = _chief_first(engine, lambda: with_manifests(config, observer.on_work))
     return config, make_vocabulary(config)
-
-
-def _make_model(config: Config, vocabulary: Vocabulary, engine: Engine) -> AcousticModel:
-    from asr.model.acoustic_model import make_acoustic_model
-
-    with engine.scope():
-        model = make_acoustic_model(config, vocabulary, for_training=True)
-    with device_errors_as_user_errors("train.accumulate"):
-        engine.check_num_parts(model, config.train.accumulate)
-    return model
 
 
 def _read_data(

@@ -143,10 +143,8 @@ def test_tune_batch_finds_the_largest_batch_and_writes_no_file(separable_config,
 
 
 def test_what_an_engine_cannot_process_in_parts_is_refused(separable_config, capfd):
-    settings = ("--set", "train.accumulate=2")
-    assert main(
-        ["tune-batch", str(separable_config), "--gpus", "2", "--simulate", "--engine", "mirrored", *settings]
-    )
+    options = ["--gpus", "2", "--simulate", "--engine", "mirrored", "--set", "train.accumulate=2"]
+    assert main(["tune-batch", str(separable_config), *options]) == 2
     said = capfd.readouterr().err
     assert "train.accumulate: mirrored: cannot process a batch in 2 parts" in said
     assert "Traceback" not in said
