@@ -88,8 +88,17 @@ def test_unknown_excluded_voice_raises_with_those_that_exist(folder):
 
 
 def test_no_mandarin_voice_raises(folder):
-    with pytest.raises(UserError, match=r"Mandarin voice.*received af_three"):
+    with pytest.raises(UserError, match=r"standard Mandarin.*received af_three"):
         without(read_voices(folder), ["zf_one", "zm_two"])
+
+
+def test_voice_with_other_tones_than_its_labels_is_never_used(tmp_path):
+    names = ["zf_one", "zf_xiaoni"]
+    voices = read_voices(write_voices(tmp_path, names))
+    assert list(without(voices, [])) == ["zf_one"]
+    assert list(without(voices, ["zf_xiaoni"])) == ["zf_one"]
+    with pytest.raises(UserError, match=r"zf_xiaoni has other tones\); received none"):
+        without(voices, ["zf_one"])
 
 
 def test_every_speaker_has_a_mandarin_voice_for_at_least_half():
