@@ -92,15 +92,14 @@ class BeamSearch:
         hot_words: HotWords | None = None,
     ) -> None:
         self.vocabulary, self.settings = vocabulary, settings
-        self.language_model = language_model
+        self.language_model, self.hot_words = language_model, hot_words or HotWords({})
         max_tokens = max(MIN_TOKENS, TOKENS_PER_PREFIX * settings.beam)
         self._pruning = Pruning(settings.beam, settings.min_token_log_prob, settings.beam_width, max_tokens)
         # three rankings, see `Offers`
-        self._room = settings.beam * (3 if hot_words and hot_words.weights else 1)
-        hot_words = hot_words or HotWords({})
+        self._room = settings.beam * (3 if self.hot_words.weights else 1)
         spelling = NO_SPELLING
         if language_model is not None and is_over_words(language_model, vocabulary):
-            spelling = make_spelling(vocabulary, language_model, settings, hot_words.weights)
+            spelling = make_spelling(vocabulary, language_model, settings, self.hot_words.weights)
         self._fusion = Fusion(
             language_model is not None,
             language_model.tables if language_model else NO_TABLES,
@@ -109,7 +108,7 @@ class BeamSearch:
             else np.zeros(1, np.int64),
             settings.lm_weight if language_model else 0.0,
             settings.token_bonus if language_model else 0.0,
-            hot_words.tables(settings.hot_word_boost),
+            self.hot_words.tables(settings.hot_word_boost),
             spelling,
         )
         self._sentence_end = language_model.ids[SENTENCE_END] if language_model else 0

@@ -105,6 +105,18 @@ class HotWords:
             raise UserError(f"{source}: {left_out or 'no hot words; expected one word per line'}")
         return cls(weights, left_out)
 
+    def are_in(self, ids: Sequence[int]) -> list[bool]:
+        """Return whether each token belongs to a hot word, matched from left to right, the longest first."""
+        belong = [False] * len(ids)
+        longest_first = sorted(self.weights, key=len, reverse=True)
+        place = 0
+        while place < len(ids):
+            at_place = (word for word in longest_first if tuple(ids[place : place + len(word)]) == word)
+            length = len(next(at_place, ()))
+            belong[place : place + length] = [True] * length
+            place += length or 1
+        return belong
+
     def tables(self, boost: float) -> HotWordTables:
         """Return the automaton that matches the words, as in Aho and Corasick (1975).
 

@@ -28,7 +28,7 @@ from asr.base.vocabulary import Vocabulary
 from asr.base.work import OnProgress, ignore_progress
 from asr.ctc.greedy import BestPath, best_path, collapse, hypotheses_of, seconds
 from asr.ctc.posteriors import log_posteriors
-from asr.ctc.word_rescoring import rescore_by_words
+from asr.ctc.word_rescoring import choose_by_words, weighs_alternatives
 
 if TYPE_CHECKING:
     from asr.ctc.beam_search import BeamSearch, BeamState, Candidate
@@ -207,9 +207,10 @@ class NBestSearch(Search):
         from asr.ctc.confidence import token_confidences
         from asr.ctc.forced_alignment import align_tokens
 
+        by_words = False
         if self.converter is not None:
-            weight = self.beam.settings.hanzi_weight
-            candidates = rescore_by_words(candidates, self.vocabulary, self.converter, weight)
+            candidates = choose_by_words(candidates, log_probs, self.beam, self.converter)
+            by_words = weighs_alternatives(self.beam)
         hypotheses: list[Hypothesis] = []
         for candidate in candidates[: self.n_best]:
             alignment = align_tokens(log_probs, candidate.ids)
@@ -218,7 +219,7 @@ class NBestSearch(Search):
                 seconds(alignment.starts, self.frame_s),
                 candidate.score,
                 candidate.acoustic,
-                () if hypotheses else token_confidences(candidates, alignment),
+                () if hypotheses else token_confidences(candidates, alignment, by_words),
             )
             hypotheses.append(hypothesis)
         return hypotheses

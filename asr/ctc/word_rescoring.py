@@ -1,41 +1,128 @@
-"""Rescores the hypotheses of a search over syllables with the language model of words."""
+"""Chooses the hypothesis of a search over syllables with the language model of words.
+
+Where sound alone ranked the hypotheses, each syllable of the best one is weighed against the others that may
+be said in its place, or against none. Of 14 syllables, each of which may be one of five, there are six
+billion sentences; a beam holds a few of them, the search for words finds the best of all. Such alternatives
+in a row are a confusion network (Mangu et al., 2000, arXiv:cs/0010012).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import dataclasses
+import itertools
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
+import numpy as np
+import numpy.typing as npt
+
+from asr.base.compiled import compiled
 from asr.base.text.mixed import mixed_words
-from asr.base.vocabulary import Vocabulary
+from asr.base.vocabulary import BLANK_ID
+from asr.ctc.forced_alignment import align_tokens, sum_of_alignments
+from asr.language.hanzi.lattice import EPSILON, Edge, Lattice, lattice_from_nbest
 
 if TYPE_CHECKING:
-    from asr.ctc.beam_search import Candidate
+    from asr.ctc.beam_search import BeamSearch, Candidate
     from asr.language.hanzi.converter import Converter
 
-MAX_RESCORED = 16  # hypotheses of a clip
+LogProbs = npt.NDArray[np.float32]  # (T, V), natural logarithms
+Ids = tuple[int, ...]
+
+MOST_ALTERNATIVES = 16  # syllables for one place
+# natural logarithms: how much less probable than the best of its place a syllable may be, and none. Words are
+# improbable where there are many: with more freedom, they would leave out names that are said clearly.
+LEAST_PROBABLE, LEAST_SILENT = 8.0, 1.0
 
 
-def rescore_by_words(
-    candidates: Sequence[Candidate], vocabulary: Vocabulary, converter: Converter, weight: float
+def choose_by_words(
+    candidates: Sequence[Candidate],
+    log_probs: LogProbs,
+    search: BeamSearch,
+    converter: Converter,
 ) -> Sequence[Candidate]:
-    """Move the candidate to the front whose score plus weighted log probability of its words is the highest.
+    """Return the candidates after the one with the best score plus weighted log probability of its words.
+
+    With a language model in the search, or Latin words, the first is one of them; else it may be another,
+    which takes syllables from the alternatives of each place. What the search took for a hot word is left
+    as it is. A weight of 0 keeps the order.
 
     Args:
         candidates: of one clip, best first.
-        vocabulary: of their syllables, and of pieces of Latin words.
+        log_probs: of the clip.
+        search: which found the candidates; its settings have the weight.
         converter: of syllables to words.
-        weight: of the words; 0 keeps the order.
     """
-    if not weight or len(candidates) == 1:
+    if not search.settings.hanzi_weight or not candidates[0].ids:
         return candidates
-    from asr.language.hanzi.lattice import lattice_from_nbest
+    choose = _of_alternatives if weighs_alternatives(search) else _of_candidates
+    first = choose(candidates, log_probs, search, converter)
+    return [first, *(candidate for candidate in candidates if candidate.ids != first.ids)]
 
+
+def weighs_alternatives(search: BeamSearch) -> bool:
+    """Return whether words choose among the alternatives of each place, not only among the candidates."""
+    only_sound = search.language_model is None and search.vocabulary.unit != "mixed"
+    return only_sound and search.settings.hanzi_weight > 0
+
+
+def _of_candidates(
+    candidates: Sequence[Candidate], _: LogProbs, search: BeamSearch, converter: Converter
+) -> Candidate:
     by_tokens: dict[tuple[str, ...], Candidate] = {}
-    for one in candidates[:MAX_RESCORED]:
-        tokens = vocabulary.decode(one.ids)
-        if vocabulary.unit == "mixed":  # the model of words has whole Latin words
+    for one in candidates:
+        tokens = search.vocabulary.decode(one.ids)
+        if search.vocabulary.unit == "mixed":  # the model of words has whole Latin words
             tokens = tuple(word.name for word in mixed_words(tokens))
         by_tokens.setdefault(tokens, one)
+    weight = search.settings.hanzi_weight
     lattice = lattice_from_nbest([(tokens, one.score / weight) for tokens, one in by_tokens.items()])
-    best = by_tokens[converter.convert_lattice(lattice).syllables]
-    return [best, *(candidate for candidate in candidates if candidate is not best)]
+    return by_tokens[converter.convert_lattice(lattice).syllables]
+
+
+def _of_alternatives(
+    candidates: Sequence[Candidate],
+    log_probs: LogProbs,
+    search: BeamSearch,
+    converter: Converter,
+) -> Candidate:
+    best, weight = candidates[0], search.settings.hanzi_weight
+    is_fixed = search.hot_words.are_in(best.ids)
+    edges: list[Edge] = []
+    for place, (ids, scores) in enumerate(alternatives(best.ids, log_probs)):
+        if is_fixed[place]:
+            ids, scores = best.ids[place : place + 1], (0.0,)
+        for token, score in zip(ids, scores, strict=True):
+            syllable = EPSILON if token == BLANK_ID else search.vocabulary.tokens[token]
+            edges.append(Edge(place, place + 1, syllable, score / weight))
+    lattice = Lattice(tuple(edges), len(best.ids) + 1)
+    chosen = tuple(search.vocabulary.encode(converter.convert_lattice(lattice).syllables))
+    acoustic = float(compiled(sum_of_alignments)(log_probs, np.array(chosen, np.int32)))
+    if chosen == best.ids or acoustic == -np.inf:  # equal neighbours may need a blank that has no frame
+        return best
+    return dataclasses.replace(
+        best, ids=chosen, score=best.score - best.acoustic + acoustic, acoustic=acoustic
+    )
+
+
+def alternatives(ids: Ids, log_probs: LogProbs) -> Iterator[tuple[Sequence[int], Sequence[float]]]:
+    """Yield the tokens that may be said in place of each one, the blank for none, and their scores.
+
+    A score is the natural logarithm of the summed probability of all alignments within the frames of a
+    place, which end in the middle between two tokens.
+    """
+    aligned = align_tokens(log_probs, ids)
+    middles = ((aligned.ends[:-1] + aligned.starts[1:] + 1) // 2).tolist()
+    for begin, end in itertools.pairwise([0, *middles, len(log_probs)]):
+        frames = log_probs[begin:end].astype(np.float64)
+        highest = frames.max(axis=0)
+        highest[BLANK_ID] = -np.inf
+        tokens = np.argsort(-highest, kind="stable")[: min(MOST_ALTERNATIVES, len(highest) - 1)]
+        silence = np.concatenate([[0.0], np.cumsum(frames[:, BLANK_ID])])  # before each frame, and of all
+        said, after = np.full((2, len(tokens)), -np.inf)  # of all paths to each token, and to blanks after it
+        for frame, before in zip(frames, silence[:-1], strict=True):
+            after = np.logaddexp(after, said) + frame[BLANK_ID]
+            said = np.logaddexp(said, before) + frame[tokens]
+        scores = np.append(np.logaddexp(after, said), silence[-1])
+        possible = scores >= scores.max() - np.append(np.full(len(tokens), LEAST_PROBABLE), LEAST_SILENT)
+        yield np.append(tokens, BLANK_ID)[possible].tolist(), scores[possible].tolist()

@@ -35,7 +35,7 @@ from asr.base.work import OnProgress, Work, ignore_progress
 from asr.ctc.beam_search import BeamSearch
 from asr.ctc.greedy import best_path, labels_of
 from asr.ctc.posteriors import log_posteriors
-from asr.ctc.word_rescoring import rescore_by_words
+from asr.ctc.word_rescoring import choose_by_words
 from asr.evaluation.errors.language_errors import names_in
 from asr.evaluation.errors.metrics import count_edits
 from asr.evaluation.errors.significance import PairedTest, paired_test
@@ -273,9 +273,14 @@ class DecoderTuner:
         settings, hot_words = self._settings_of(*weights), self.choice.hot_words
         search = BeamSearch(self.vocabulary, settings, self.language_model, hot_words)
         tokens = (
-            self._best_tokens(candidates, hanzi_weight)
+            self._best_tokens(candidates, log_probs[:num_frames], search)
             for batch in self.batches
-            for candidates in search.decode(batch.log_probs, batch.num_frames)
+            for candidates, log_probs, num_frames in zip(
+                search.decode(batch.log_probs, batch.num_frames),
+                batch.log_probs,
+                batch.num_frames,
+                strict=True,
+            )
         )
         writer = TextWriter(self.vocabulary, self.converter) if self.converter else None
         decoded = decoded_set(self.batches, tokens, self.vocabulary, writer)
@@ -285,10 +290,12 @@ class DecoderTuner:
         )
         self.on_trial(len(self.trials))
 
-    def _best_tokens(self, candidates: Sequence[Candidate], hanzi_weight: float) -> tuple[str, ...]:
+    def _best_tokens(
+        self, candidates: Sequence[Candidate], log_probs: npt.NDArray[np.float32], search: BeamSearch
+    ) -> tuple[str, ...]:
         """Return the tokens of the hypothesis that the decoder would return."""
         if self.converter is not None:
-            candidates = rescore_by_words(candidates, self.vocabulary, self.converter, hanzi_weight)
+            candidates = choose_by_words(candidates, log_probs, search, self.converter)
         return self.vocabulary.decode(candidates[0].ids)
 
 

@@ -182,7 +182,8 @@ class Converter:
         """
         edges = self._edges(lattice)
         score, entries, path, lengths = search(lambda: self._num_candidates(edges), *self._arguments(edges))
-        syllables = tuple(lattice.edges[edge].syllable for edge in path.tolist())
+        said = (lattice.edges[edge].syllable for edge in path.tolist())
+        syllables = tuple(syllable for syllable in said if syllable != EPSILON)
         words, start = [], 0
         for entry, length in zip(entries.tolist(), lengths.tolist(), strict=True):
             if entry != NO_WORD:

@@ -23,7 +23,7 @@ STYLE_SIZE = 256
 MANDARIN = "z"
 # percent of the second voice; a speaker stays nearer to a voice that knows Mandarin
 SHARES = (0, 20, 35, 50)
-# the tones of Xi'an: the first low, the third falling, the fourth high, whatever the label says (docs/experiments.md)
+# the tones of Xi'an, whatever the labels say: the first low, the third falling, the fourth high
 OTHER_TONES = frozenset({"zf_xiaoni"})
 MOST_LISTED = 60
 SOURCE = "expected a folder of .bin files as in the npm package kokoro-js, or voices-v1.0.bin of kokoro-onnx"
@@ -114,8 +114,8 @@ def without(voices: Voices, excluded: Collection[str]) -> Voices:
     kept = {name: styles for name, styles in voices.items() if name not in unused}
     if not any(name.startswith(MANDARIN) for name in kept):
         raise UserError(
-            "expected at least one voice of standard Mandarin, whose name begins with z (zf_xiaoni has other tones); "
-            "received " + (listed(sorted(kept), MOST_LISTED) or "none")
+            "expected at least one voice of standard Mandarin, whose name begins with z (zf_xiaoni has other "
+            "tones); received " + (listed(sorted(kept), MOST_LISTED) or "none")
         )
     return kept
 

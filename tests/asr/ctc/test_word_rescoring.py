@@ -1,0 +1,152 @@
+"""Checks how words choose among the syllables that a search over sound leaves open."""
+
+import itertools
+
+import numpy as np
+import pytest
+
+from asr.base.decoder_settings import DecoderSettings
+from asr.base.vocabulary import Vocabulary
+from asr.ctc.beam_search import BeamSearch
+from asr.ctc.confidence import token_confidences
+from asr.ctc.forced_alignment import align_tokens, label_losses
+from asr.ctc.hot_words import HotWords
+from asr.ctc.search import NBestSearch
+from asr.ctc.word_rescoring import alternatives, choose_by_words
+from asr.language.hanzi.converter import Converter
+from asr.language.ngram.model import NGramModel, NGrams
+
+SYLLABLES = ["wo3", "men5", "ming2", "tian1", "qu4", "bei3", "jing1"]
+WRONG = ["wo1", "men4", "ming4", "tian4", "qu2", "bei4", "jing3"]
+VOCABULARY = Vocabulary([*SYLLABLES, *WRONG])
+
+
+@pytest.fixture(scope="module")
+def converter():
+    return Converter.load()
+
+
+def frames(*said, noise=1e-4):
+    """Return log probabilities of frames, each followed by one of silence, given what may be said in each."""
+    rows = []
+    for probabilities in itertools.chain(*((one, {}) for one in said)):
+        row = np.full(len(VOCABULARY), noise)
+        for token, probability in probabilities.items():
+            row[VOCABULARY.encode([token])] = probability
+        row[0] += 1.0 - row.sum()
+        rows.append(row)
+    return np.log(np.array(rows)).astype(np.float32)
+
+
+def doubtful(wrong=0.52, right=0.44):
+    """Return seven syllables, of each of which another is more probable."""
+    return frames(*({bad: wrong, good: right} for good, bad in zip(SYLLABLES, WRONG, strict=True)))
+
+
+def chosen(log_probs, converter, language_model=None, hot_words=None, **settings):
+    search = BeamSearch(VOCABULARY, DecoderSettings(**{"beam": 2} | settings), language_model, hot_words)
+    candidates = search.decode(log_probs[None], np.array([len(log_probs)]))[0]
+    return candidates, choose_by_words(candidates, log_probs, search, converter)
+
+
+def tokens_of(candidate):
+    return VOCABULARY.decode(candidate.ids)
+
+
+def test_words_find_a_sentence_that_is_not_in_the_beam(converter):
+    log_probs = doubtful()
+    before, after = chosen(log_probs, converter)
+    assert tokens_of(before[0]) == tuple(WRONG)
+    assert all(tokens_of(one) != tuple(SYLLABLES) for one in before)
+    assert tokens_of(after[0]) == tuple(SYLLABLES)
+    assert list(after[1:]) == list(before)
+
+
+def test_chosen_sentence_has_the_score_of_all_its_alignments(converter):
+    log_probs = doubtful()
+    _, (first, *_) = chosen(log_probs, converter)
+    ids = np.array([first.ids], np.int32)
+    loss = label_losses((log_probs[None], np.array([len(log_probs)])), ids, np.array([len(first.ids)]))
+    assert first.acoustic == first.score == pytest.approx(-loss[0], abs=1e-4)
+
+
+def test_sound_wins_where_it_is_sure(converter):
+    _, (first, *_) = chosen(doubtful(wrong=0.99, right=1e-4), converter)
+    assert tokens_of(first) == tuple(WRONG)
+
+
+def test_scores_of_alternatives_are_sums_over_all_alignments():
+    said = [{"ming2": 0.3, "ming4": 0.2}, {"ming2": 0.2, "tian1": 0.1}, {"ming4": 0.1}]
+    log_probs = frames(*said, noise=0.01)[[0, 2, 3, 4]]
+    ((ids, scores),) = alternatives(tuple(VOCABULARY.encode(["ming2"])), log_probs)
+    assert sorted(ids) == list(range(len(VOCABULARY)))  # each syllable, and none
+    labels, lengths = np.array(ids, np.int32)[:, None], np.sign(ids)
+    rows = np.repeat(log_probs[None], len(ids), axis=0)
+    assert scores == pytest.approx((-label_losses((rows, np.full(len(ids), 4)), labels, lengths)).tolist())
+
+
+def test_words_count_by_their_weight(converter):
+    log_probs = doubtful(wrong=0.9, right=0.05)
+    for weight, expected in ((0.1, WRONG), (2.0, SYLLABLES)):
+        _, (first, *_) = chosen(log_probs, converter, hanzi_weight=weight)
+        assert tokens_of(first) == tuple(expected)
+
+
+def test_weight_0_keeps_the_order(converter):
+    before, after = chosen(doubtful(), converter, hanzi_weight=0.0)
+    assert list(after) == list(before)
+
+
+def test_syllable_that_forms_no_word_may_be_none(converter):
+    said = [{syllable: 0.9} for syllable in SYLLABLES]
+    said.insert(2, {"jing3": 0.55})  # 我们 jing3 明天去北京
+    before, (first, *_) = chosen(frames(*said), converter)
+    assert tokens_of(before[0]) == (*SYLLABLES[:2], "jing3", *SYLLABLES[2:])
+    assert tokens_of(first) == tuple(SYLLABLES)
+
+
+def test_hot_words_stay_as_the_search_found_them(converter):
+    hot_words = HotWords.of(["bei4 jing3\t1"], VOCABULARY)
+    before, (first, *_) = chosen(doubtful(), converter, hot_words=hot_words)
+    assert tokens_of(first) == (*SYLLABLES[:5], "bei4", "jing3")
+    assert first.score - first.acoustic == pytest.approx(before[0].score - before[0].acoustic)
+
+
+def test_with_a_language_model_words_choose_among_the_candidates(converter):
+    words = ["<unk>", "<s>", "</s>", *VOCABULARY.tokens[1:]]
+    all_zero = np.zeros(len(words), np.float32)
+    pair = NGrams(np.array([[1, 3]]), np.array([-1.0], np.float32), np.zeros(1, np.float32))
+    language_model = NGramModel.of_ngrams(
+        words, [NGrams(np.arange(len(words))[:, None], all_zero - 1.2, all_zero), pair]
+    )
+    before, after = chosen(doubtful(), converter, language_model=language_model, beam=8)
+    assert set(after) == set(before)
+    assert after[0] != before[0]
+
+
+def test_equal_neighbours_that_have_no_frame_between_them_are_not_chosen(converter):
+    log_probs = frames({"tian1": 0.9}, {"tian4": 0.6, "tian1": 0.35})
+    _, (first, *_) = chosen(log_probs, converter)
+    assert tokens_of(first) == ("tian1", "tian1")  # 天天
+    without_silence = log_probs[::2]
+    _, (first, *_) = chosen(without_silence, converter)
+    assert tokens_of(first) == ("tian1", "tian4")
+
+
+def test_silence_has_no_words(converter):
+    before, after = chosen(frames({}, {}), converter)
+    assert list(after) == list(before)
+    assert after[0].ids == ()
+
+
+def test_doubts_of_the_sound_count_half_where_words_chose(converter):
+    log_probs = doubtful()
+    search = NBestSearch(BeamSearch(VOCABULARY, DecoderSettings(beam=2)), 0.04, converter)
+    state = search.start()
+    search.feed(state, log_probs)
+    (best,) = search.finish(state)
+    assert best.tokens == tuple(SYLLABLES)
+    assert best.confidences == pytest.approx([0.72] * 7, abs=0.01)  # 0.44 by the sound
+    aligned = align_tokens(log_probs, VOCABULARY.encode(SYLLABLES))
+    _, after = chosen(log_probs, converter)
+    assert token_confidences(after, aligned) == pytest.approx([0.44] * 7, abs=0.01)
