@@ -210,7 +210,7 @@ class NBestSearch(Search):
         by_words = False
         if self.converter is not None:
             candidates = choose_by_words(candidates, log_probs, self.beam, self.converter)
-            by_words = weighs_alternatives(self.beam)
+            by_words = weighs_alternatives(self.beam, self.converter)
         hypotheses: list[Hypothesis] = []
         for candidate in candidates[: self.n_best]:
             alignment = align_tokens(log_probs, candidate.ids)

@@ -1,7 +1,7 @@
 """Chooses the hypothesis of a search over syllables with the language model of words.
 
-Where sound alone ranked the hypotheses, each syllable of the best one is weighed against the others that may
-be said in its place, or against none. Of 14 syllables, each of which may be one of five, there are six
+Each syllable of the best hypothesis is weighed against the others that may be said in its place, or against
+none. Of 14 syllables, each of which may be one of five, there are six
 billion sentences; a beam holds a few of them, the search for words finds the best of all. Such alternatives
 in a row are a confusion network (Mangu et al., 2000, arXiv:cs/0010012).
 """
@@ -41,11 +41,10 @@ def choose_by_words(
     search: BeamSearch,
     converter: Converter,
 ) -> Sequence[Candidate]:
-    """Return the candidates after the one with the best score plus weighted log probability of its words.
+    """Return the candidates after the best one by score plus weighted log probability of the words.
 
-    With a language model in the search, or Latin words, the first is one of them; else it may be another,
-    which takes syllables from the alternatives of each place. What the search took for a hot word is left
-    as it is. A weight of 0 keeps the order.
+    That is one of them, or, see `weighs_alternatives`, another one, which has the best of the alternatives at
+    each place. What the search took for a hot word is left as it is. A weight of 0 keeps the order.
 
     Args:
         candidates: of one clip, best first.
@@ -55,15 +54,19 @@ def choose_by_words(
     """
     if not search.settings.hanzi_weight or not candidates[0].ids:
         return candidates
-    choose = _of_alternatives if weighs_alternatives(search) else _of_candidates
+    choose = _of_alternatives if weighs_alternatives(search, converter) else _of_candidates
     first = choose(candidates, log_probs, search, converter)
     return [first, *(candidate for candidate in candidates if candidate.ids != first.ids)]
 
 
-def weighs_alternatives(search: BeamSearch) -> bool:
-    """Return whether words choose among the alternatives of each place, not only among the candidates."""
-    only_sound = search.language_model is None and search.vocabulary.unit != "mixed"
-    return only_sound and search.settings.hanzi_weight > 0
+def weighs_alternatives(search: BeamSearch, converter: Converter) -> bool:
+    """Return whether words choose among the alternatives of each place, not only among the candidates.
+
+    They do not where some are Latin, or where the search has a language model whose text they do not know. A
+    folder of `asr lm train` has words of the same text.
+    """
+    knows_text = search.language_model is None or converter.own is not None
+    return knows_text and search.vocabulary.unit != "mixed" and search.settings.hanzi_weight > 0
 
 
 def _of_candidates(

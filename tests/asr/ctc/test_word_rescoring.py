@@ -7,6 +7,7 @@ import pytest
 
 from asr.base.decoder_settings import DecoderSettings
 from asr.base.vocabulary import Vocabulary
+from asr.cli.main import main
 from asr.ctc.beam_search import BeamSearch
 from asr.ctc.confidence import token_confidences
 from asr.ctc.forced_alignment import align_tokens, label_losses
@@ -14,6 +15,7 @@ from asr.ctc.hot_words import HotWords
 from asr.ctc.search import NBestSearch
 from asr.ctc.word_rescoring import alternatives, choose_by_words
 from asr.language.hanzi.converter import Converter
+from asr.language.ngram.folder import fusion_model
 from asr.language.ngram.model import NGramModel, NGrams
 
 SYLLABLES = ["wo3", "men5", "ming2", "tian1", "qu4", "bei3", "jing1"]
@@ -112,16 +114,30 @@ def test_hot_words_stay_as_the_search_found_them(converter):
     assert first.score - first.acoustic == pytest.approx(before[0].score - before[0].acoustic)
 
 
-def test_with_a_language_model_words_choose_among_the_candidates(converter):
+@pytest.fixture
+def language_model():
+    """Return one to which all syllables are nearly the same."""
     words = ["<unk>", "<s>", "</s>", *VOCABULARY.tokens[1:]]
     all_zero = np.zeros(len(words), np.float32)
     pair = NGrams(np.array([[1, 3]]), np.array([-1.0], np.float32), np.zeros(1, np.float32))
-    language_model = NGramModel.of_ngrams(
+    return NGramModel.of_ngrams(
         words, [NGrams(np.arange(len(words))[:, None], all_zero - 1.2, all_zero), pair]
     )
+
+
+def test_with_a_model_of_other_text_words_choose_among_the_candidates(converter, language_model):
     before, after = chosen(doubtful(), converter, language_model=language_model, beam=8)
     assert set(after) == set(before)
     assert after[0] != before[0]
+
+
+def test_with_a_model_whose_words_are_known_they_choose_among_the_alternatives(tmp_path):
+    (tmp_path / "text.txt").write_text("我们明天去北京\n", encoding="utf-8")
+    assert main(["lm", "train", str(tmp_path / "text.txt"), "--out", str(tmp_path / "lm")]) == 0
+    language_model = fusion_model(tmp_path / "lm", VOCABULARY)
+    before, after = chosen(doubtful(), Converter.load(tmp_path / "lm"), language_model, lm_weight=0.0)
+    assert all(tokens_of(one) != tuple(SYLLABLES) for one in before)
+    assert tokens_of(after[0]) == tuple(SYLLABLES)
 
 
 def test_equal_neighbours_that_have_no_frame_between_them_are_not_chosen(converter):
