@@ -20,7 +20,9 @@ def test_its_card_lies_beside_it_and_says_what_the_file_says():
     assert f"licence of the weights: {about['licence']}" in card
     assert about["error_rates"]
     for rate in about["error_rates"]:
-        (row,) = [line for line in card.splitlines() if line.startswith(f"| {rate['set']} |")]
+        (row,) = [
+            line for line in card.splitlines() if line.startswith(f"| {rate['set']} | {rate['decoder']} |")
+        ]
         assert f"| {percent(rate['rate'])} (" in row
     assert not about["recognizes"]
     assert "they do not recognize speech well enough as they are" in card
