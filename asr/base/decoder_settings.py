@@ -28,9 +28,9 @@ class DecoderSettings:
     language_model: str = ""
     # Weight of the language model's log probability of a token, or of a word, relative to the acoustic one.
     lm_weight: Weight = 0.5
-    # Where syllables are converted to hanzi, the language model of words chooses among the syllables that each
-    # place of the best hypothesis may be, or among the hypotheses: weight of its log probability, relative
-    # to their scores. 0 keeps the order.
+    # Where syllables are converted to hanzi, the language model of words chooses among the syllables that
+    # each place of the best hypothesis may be, or among the hypotheses: weight of its log probability,
+    # relative to their scores. 0 keeps the order.
     hanzi_weight: Weight = 0.5
     # Score added for every token, against the language model's preference for short sentences; for every word
     # where the language model of pieces is over words.
