@@ -28,6 +28,7 @@ import numpy.typing as npt
 import soundfile
 
 from asr.audio.recording import (
+    PIECE,
     SAMPLE_RATE_HZ,
     audio_header,
     piece_of_file,
@@ -136,6 +137,7 @@ def _packed_before(target: Path, utterances: Utterances, kind: PackFormat) -> Pa
     packed, by_id = read_manifest(target), UtterancesById(utterances)
     is_current, indices, files = True, [], set()
     remedy = f"remove {target} and {target}-*.{kind}, or choose another folder"
+    _refuse_damaged(packed, f"remove {target} and {target}-*.{kind}, then pack again")
     for one in packed:
         index = by_id.find(one.id)
         if index is None or not _is_same(own := utterances[index], one, kind):
@@ -157,6 +159,21 @@ def _packed_before(target: Path, utterances: Utterances, kind: PackFormat) -> Pa
         write_manifest(target, (dataclasses.replace(own, audio_path=one.audio_path) for own, one in both))
         packed = read_manifest(target)
     return Packed(target, packed, len(files), left_out)
+
+
+def _refuse_damaged(packed: Utterances, remedy: str) -> None:
+    """Raise a UserError if a packed file is missing, or ends before the recordings that it should have."""
+    ends: dict[str, int] = {}
+    for one in packed:
+        if piece := PIECE.fullmatch(one.audio_path):
+            end = int(piece["begin"]) + int(piece["num_bytes"])
+            ends[piece["path"]] = max(end, ends.get(piece["path"], 0))
+    for path, end in ends.items():
+        state = file_state(path)
+        if state is None:
+            raise UserError(f"{path}: this packed file is missing; {remedy}")
+        if state.st_size < end:
+            raise UserError(f"{path}: cut off: expected {end:,} bytes, found {state.st_size:,}; {remedy}")
 
 
 def _is_same(one: Utterance, other: Utterance, kind: PackFormat) -> bool:

@@ -283,6 +283,19 @@ def test_packing_again_after_a_recording_has_changed_raises(clips, tmp_path):
     np.testing.assert_array_equal(read_audio(again.audio_path), samples // 2)
 
 
+@pytest.mark.parametrize("damage", [Path.unlink, lambda path: os.truncate(path, path.stat().st_size // 2)])
+def test_packing_again_over_a_damaged_pack_raises(clips, kind, tmp_path, damage):
+    manifest, out = tmp_path / "m.jsonl", tmp_path / "out"
+    write_manifest(manifest, clips[:3])
+    first = pack_manifest(manifest, out, kind=kind)
+    damage(out / f"m.jsonl-00000.{kind}")
+    with pytest.raises(UserError, match=rf"m\.jsonl-00000\.{kind}: .*; remove .*m\.jsonl and .*\*\.{kind}"):
+        pack_manifest(manifest, out, kind=kind)
+    first.manifest.unlink()
+    for one in pack_manifest(manifest, out, kind=kind).utterances:
+        assert audio_header(one.audio_path).duration_s == pytest.approx(one.duration_s, abs=1e-3)
+
+
 def test_files_of_a_pack_without_manifest_are_replaced_where_recordings_were_cut(clips, tmp_path):
     path = tmp_path / "a.wav"
     samples, rate_hz = soundfile.read(clips[0].audio_path)
