@@ -326,7 +326,7 @@ class TunedDecoder:
 
     Attributes:
         settings: with the best weights; None where all write hanzi worse than greedy decoding.
-        path: of the settings in the run's directory, which are saved unless there are none.
+        path: of the run's decoder.toml, which `tune_decoder` leaves as it was.
         greedy: errors of greedy decoding, with the general model of hanzi if no other is named.
         best: the trial with the best weights.
         trials: all trials.
@@ -348,7 +348,7 @@ def tune_decoder(
     on_progress: OnProgress = ignore_progress,
     devices: ModelDevices | None = None,
 ) -> TunedDecoder:
-    """Tune the weights of a run's decoder on a dev set, and save them in the run's directory.
+    """Tune the weights of a run's decoder on a dev set; `Run.save_decoder_settings` saves them.
 
     Args:
         run: directory of the run.
@@ -397,8 +397,6 @@ def tune_decoder(
         lambda num_trials: on_progress(Work("decoding", num_trials, unit="trials")),
     )
     best = tuner.tune()
-    if best is not None:
-        opened.save_decoder_settings(best)
     trials = list(tuner.trials.values())
     unit = counted_units(vocabulary, data.utterances).name
     return TunedDecoder(best, opened.decoder_path, greedy, tuner.best, trials, unit)

@@ -186,4 +186,5 @@ def _tune(trainer: Trainer, devices: ModelDevices, on_progress: OnProgress) -> N
         run.decoder_path.unlink(missing_ok=True)  # that of an earlier session
         logger.warning("%s: worse hanzi than greedy decoding, which is kept (%s)", model, rates)
     else:
+        run.save_decoder_settings(tuned.settings)
         logger.info("%s: lm_weight %g, %s", tuned.path, tuned.best.lm_weight, rates)

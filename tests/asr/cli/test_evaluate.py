@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from asr.base.decoder_settings import DecoderSettings
+from asr.base.errors import UserError
 from asr.base.vocabulary import Vocabulary
 from asr.cli.main import main
 from asr.ctc.hot_words import HotWords
@@ -101,6 +102,18 @@ def test_two_runs_are_compared_by_the_evaluation_of_the_same_decoder(run, other,
     page = run / "compare-set-dev-with-clips-set-dev.html"
     assert f"Comparison: {page}\n" in printed
     assert "side by side" in page.read_text(encoding="utf-8")
+
+
+def test_results_are_printed_even_if_no_report_can_be_written(run, other, manifest, capsys, monkeypatch):
+    def full_disk(*_):
+        raise UserError("report.html: cannot write this report (No space left on device)")
+
+    monkeypatch.setattr("asr.report.files.write_report_files", full_disk)
+    assert evaluate(run, manifest, "--compare", other) == 2
+    captured = capsys.readouterr()
+    assert "No space left" in captured.err
+    assert "syllable error rate" in captured.out
+    assert len(titles_in(captured.out)) == 2  # of the comparison
 
 
 def test_unreadable_evaluations_are_ignored_if_another_exists(run, other, manifest, capsys):

@@ -6,6 +6,7 @@ import shutil
 
 import numpy as np
 import pytest
+from helpers.full_disk import largest_file
 
 from asr.base.decoder_settings import DecoderSettings
 from asr.base.types import EditCounts, Utterance
@@ -15,6 +16,7 @@ from asr.evaluation.decoder_tuning import (
     DecodedSet,
     DecoderTuner,
     LogProbBatch,
+    TunedDecoder,
     WeightTrial,
     counted_units,
     decoded_set,
@@ -140,6 +142,19 @@ def test_a_gain_has_an_interval_that_says_whether_it_may_be_chance():
     assert gain(before, after).high < 0
     assert gain(before, little).high >= 0
     assert gain([], []) is None
+
+
+def test_weights_are_printed_even_if_they_cannot_be_saved(run, manifest, capsys, monkeypatch):
+    tuner = tuner_of((50, 0), (10, 0))
+    trials, path = list(tuner.trials.values()), run / "decoder.toml"
+    tuned = TunedDecoder(DecoderSettings(beam=4), path, tuner.greedy, tuner.best, trials, "syllable")
+    monkeypatch.setattr("asr.evaluation.decoder_tuning.tune_decoder", lambda *_, **__: tuned)
+    with largest_file(10):
+        assert main(["tune-decoder", str(run), str(manifest), "--lm", "lm"]) == 2
+    captured = capsys.readouterr()
+    assert "decoder.toml: cannot write" in captured.err
+    assert "syllable errors, best minus greedy" in captured.out
+    assert "written;" not in captured.out
 
 
 def test_tuning_without_a_language_model_is_an_error(run, manifest, capsys):

@@ -60,12 +60,13 @@ def evaluate_command(arguments: argparse.Namespace) -> int:
         earlier = earlier_evaluation(arguments.compare, manifest, decoder, record_path)
     with ProgressBars() as bars:
         evaluated = evaluate(run.directory, manifest, choice=choice, compared_with=earlier, on_progress=bars)
-    files = write_report_files(evaluated, page)
+    # before any file is written: a full disk would lose the results
     console.print_evaluation(evaluated.record, evaluated.scores)
-    console.print_report_files(files)
     if earlier is not None:
-        comparison = compare_records(earlier.record, evaluated.record, str(earlier.path), str(files.record))
+        comparison = compare_records(earlier.record, evaluated.record, str(earlier.path), str(record_path))
         console.print_comparison(comparison)
+    console.print_report_files(write_report_files(evaluated, page))
+    if earlier is not None:
         comparison_page = comparison_path(page, earlier)
         write_evaluation_comparison(comparison_page, comparison)
         print(f"\nComparison: {comparison_page}")

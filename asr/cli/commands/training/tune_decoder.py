@@ -43,6 +43,7 @@ def tune_decoder_command(arguments: argparse.Namespace) -> int:
             f"beyond chance: nothing is chosen, {tuned.path} is left as it was"
         )
         return 0
+    run.save_decoder_settings(tuned.settings)  # after the results are printed, which a full disk would lose
     print(f"\n{tuned.path}: written; `asr evaluate` and `asr transcribe` use these settings from now on")
     return 0
 
