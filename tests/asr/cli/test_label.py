@@ -305,6 +305,8 @@ def test_a_few_transcripts_cannot_calibrate_the_confidence(clips, separable_run,
         (["--min-confidence", "90"], "--min-confidence: expected 0 to 1, received 90"),
         (["--dev", "gone.jsonl"], "gone.jsonl: no such manifest"),
         (["--out", "labelled.txt"], "--out labelled.txt: expected the name of a new manifest"),
+        (["--out", "a, b.jsonl"], "choose a path without commas"),
+        (["--out", " here/labelled.jsonl"], "choose a path without commas"),
     ],
 )
 def test_wrong_options_are_refused_before_a_model_is_loaded(

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
-from asr.base.config import Range
+from asr.base.config import DataConfig, Range
 from asr.base.errors import UserError
 from asr.base.system.shards import has_manifest
 from asr.base.system.storage.address import path_of
@@ -167,6 +167,11 @@ def _checked(arguments: argparse.Namespace, named: Path, out: Path) -> _Task:
     dev = arguments.dev or path_of(run.config().data.dev)
     if out.suffix != ".jsonl" or out.resolve() == dev.resolve():
         raise UserError(f"--out {out}: expected the name of a new manifest, such as labelled.jsonl")
+    if DataConfig(machine_labelled=str(out)).machine_labelled_manifests != [path_of(out)]:
+        raise UserError(
+            f"--out {str(out)!r}: `data.machine_labelled` could not name it, which separates manifests by "
+            "commas; choose a path without commas and without spaces at its ends"
+        )
     _refuse_labels_of_people(out)
     if not has_manifest(dev):
         raise UserError(
