@@ -142,13 +142,15 @@ def _trained_model(
 def _manifest(run: Run, manifest: str | Path | None) -> Path:
     if manifest is not None:
         return path_of(manifest)
-    if run.is_model_file:
+    data = run.config().data
+    own = "" if run.is_model_file else data.test or data.dev
+    if not own:
+        what = f"{run.directory.name}: a model file" if run.is_model_file else f"{run.directory}: this run"
         raise UserError(
-            f"{run.directory.name}: a model file has no test or dev set, and an export is compared with the "
+            f"{what} has no test or dev set, and an export is compared with the "
             "trained model on clips; name a list of clips by `manifest`"
         )
-    data = run.config().data
-    path = path_of(data.test or data.dev)
+    path = path_of(own)
     if not has_manifest(path):
         raise UserError(
             f"{run.directory}: its {'test' if data.test else 'dev'} set, {path}, is not there, and an export "

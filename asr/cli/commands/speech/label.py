@@ -173,6 +173,11 @@ def _checked(arguments: argparse.Namespace, named: Path, out: Path) -> _Task:
             "commas; choose a path without commas and without spaces at its ends"
         )
     _refuse_labels_of_people(out)
+    if not (arguments.dev or run.config().data.dev):
+        raise UserError(
+            f"{named}: this run has no dev set, on which the confidence is calibrated; name labelled "
+            "recordings with --dev"
+        )
     if not has_manifest(dev):
         raise UserError(
             f"{dev}: no such manifest, which calibrates the confidence; name labelled recordings with --dev"

@@ -175,6 +175,17 @@ def test_an_imported_run_is_listed_compared_and_cannot_be_resumed(tmp_path, caps
         resume(run)
 
 
+def test_an_imported_run_has_no_set_and_the_commands_that_need_one_name_an_option(tmp_path, clips, capsys):
+    weights, dictionary, _ = files_of(tmp_path / "asrt")
+    run = str(import_asrt(weights, tmp_path / "run", dictionary).run.directory)
+    assert main(["export", run, str(tmp_path / "out")]) == 2
+    assert "this run has no test or dev set" in (error := capsys.readouterr().err)
+    assert "--manifest" in error
+    assert main(["label", run, clips[0].audio_path, "--out", str(tmp_path / "l.jsonl")]) == 2
+    assert "this run has no dev set" in (error := capsys.readouterr().err)
+    assert "--dev" in error
+
+
 def test_all_imported_weights_are_loaded_to_fine_tune(tmp_path):
     weights, dictionary, _ = files_of(tmp_path)
     run = import_asrt(weights, tmp_path / "run", dictionary).run
