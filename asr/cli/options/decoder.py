@@ -108,7 +108,8 @@ def ask_for_stored_decoder(arguments: argparse.Namespace, run: Run) -> None:
     if given or not run.decoder_path.exists():
         return
     usual, stored = (dataclasses.asdict(one) for one in (DecoderSettings(), run.decoder_settings()))
-    tuned = {key: value for key, value in stored.items() if value != usual[key]}
+    idle = set() if stored["language_model"] else OF_LANGUAGE_MODEL
+    tuned = {key: value for key, value in stored.items() if value != usual[key] and key not in idle}
     arguments.language_model = tuned.pop("language_model", None)
     arguments.beam = tuned.pop("beam", None)
     arguments.decoder = [f"{key}={value}" for key, value in tuned.items()]

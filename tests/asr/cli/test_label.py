@@ -138,6 +138,17 @@ def test_tuned_decoder_of_a_run_is_asked_of_the_runs_after_it(separable_run, tmp
     assert given_search_options(given) == ["--beam", "2"]
 
 
+def test_weights_of_a_language_model_that_was_removed_by_hand_are_not_asked_of_the_runs_after_it(
+    separable_run, tmp_path
+):
+    run = Run(shutil.copytree(separable_run, tmp_path / "run"))
+    run.save_decoder_settings(DecoderSettings(beam=4, lm_weight=0.7, token_bonus=-1.5, unknown_word=-5.0))
+    arguments = parsed(["runs/a", "a.wav", "--out", "l.jsonl"])
+    ask_for_stored_decoder(arguments, run)
+    assert given_search_options(arguments) == ["--beam", "4"]
+    assert decoder_choice(arguments, Run(separable_run)).settings == DecoderSettings(beam=4)
+
+
 def test_commands_of_the_next_round_count_on(clips, separable_run, dev, tmp_path, capsys):
     run = shutil.copytree(separable_run, tmp_path / "mine-labelled")
     Run(run).save_decoder_settings(DecoderSettings(hot_word_boost=1.5))
