@@ -372,6 +372,7 @@ def tune_decoder(
             f"{run}: neither a model file nor a run at an address is changed; tune the run on the disk that "
             "it is from, or choose the decoder in each command (`decoder`)"
         )
+    opened.refuse_moved_language_model(choice.settings.language_model)
     # an absolute path is found from any working directory
     lm_path = Path(choice.settings.language_model).resolve()
     settings = dataclasses.replace(choice.settings, language_model=str(lm_path))

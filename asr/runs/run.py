@@ -162,6 +162,16 @@ class Run:
         model = self.directory.resolve() / settings.language_model  # an absolute path stays as it is
         return dataclasses.replace(settings, language_model=str(model))
 
+    def refuse_moved_language_model(self, language_model: str) -> None:
+        """Raise a UserError if a decoder's language model is missing, and only decoder.toml named it."""
+        if not language_model or Path(language_model).exists() or not self.decoder_path.exists():
+            return
+        if language_model == self.decoder_settings().language_model:
+            raise UserError(
+                f"{self.decoder_path}: expected the language model that it names, {language_model}, found "
+                "none; name it where it is now, `language_model=PATH`, or decode without one, `beam=1`"
+            )
+
     def save_decoder_settings(self, settings: DecoderSettings) -> None:
         """Write the decoder's settings; a language model in the run is found wherever the run is moved."""
         model, directory = Path(settings.language_model), self.directory.resolve()

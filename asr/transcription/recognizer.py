@@ -149,6 +149,7 @@ class Recognizer:
         """
         if devices != ONE_DEVICE or not runs_on_the_cpu():
             return cls.trained(run, choice, start_model_devices(devices), on_progress, known_text)
+        run.refuse_moved_language_model(choice.settings.language_model)
         vocabulary = run.vocabulary()
         with ThreadPoolExecutor(1) as pool:  # loading the hanzi model takes as long as the rest
             converter = pool.submit(choice.converter_for, vocabulary)
@@ -174,6 +175,7 @@ class Recognizer:
             on_progress: receives how much of a language model has been read.
             known_text: as for `of_run`.
         """
+        run.refuse_moved_language_model(choice.settings.language_model)
         devices = devices or start_model_devices()
         vocabulary = run.vocabulary()
         choice.converter_for(vocabulary)

@@ -163,6 +163,25 @@ def test_tuning_without_a_language_model_is_an_error(run, manifest, capsys):
     assert Run(run).decoder_settings() == DecoderSettings()
 
 
+def test_language_model_that_was_moved_is_named_with_the_file_that_names_it(run, clips, manifest, capsys):
+    Run(run).save_decoder_settings(DecoderSettings(beam=4, language_model="/nowhere/lm"))
+    transcribe = ["transcribe", str(run), clips[0].audio_path]
+    for command in (
+        transcribe,
+        ["evaluate", str(run), str(manifest)],
+        ["tune-decoder", str(run), str(manifest)],
+    ):
+        assert main(command) == 2
+        error = capsys.readouterr().err
+        assert f"{run / 'decoder.toml'}: expected the language model that it names, /nowhere/lm" in error
+        assert "--lm PATH" in error
+        assert "--beam 1" in error
+    assert main([*transcribe, "--beam", "1"]) == 0
+    capsys.readouterr()
+    assert main([*transcribe, "--lm", "elsewhere"]) == 2
+    assert "decoder.toml" not in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
