@@ -86,7 +86,7 @@ def add_search_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="KEY=VALUE",
-        help="change another setting of decoder.toml, such as lm_weight=0.7; may be repeated",
+        help="change another setting of decoder.toml, such as beam_width=20; may be repeated",
     )
 
 
@@ -100,6 +100,11 @@ def given_search_options(arguments: argparse.Namespace) -> list[str]:
     }
     once = [(option, str(value)) for option, value in given.items() if value is not None]
     return [word for pair in (*once, *(("--decoder", one) for one in arguments.decoder)) for word in pair]
+
+
+def given_decoder_keys(arguments: argparse.Namespace) -> set[str]:
+    """Return the settings that `--decoder` changes."""
+    return {key for override in arguments.decoder for key in _parsed(override)}
 
 
 def ask_for_stored_decoder(arguments: argparse.Namespace, run: Run) -> None:
@@ -152,12 +157,16 @@ def _settings(arguments: argparse.Namespace, settings: DecoderSettings) -> Decod
         changes["beam"] = max(BEAM, arguments.n_best or 1)
     if arguments.beam == 1:
         settings = DecoderSettings()  # greedy decoding uses no tuned setting
-    settings = replaced(settings, changes, "--")
-    overrides = [_parsed(override) for override in arguments.decoder]
-    for override in overrides:
-        settings = replaced(settings, override, "--decoder ")
-    named = {key for override in overrides for key in override}
+    try:
+        settings = replaced(settings, changes, "--")
+    except UserError as error:  # which names the setting
+        raise UserError(str(error).replace("--n_best", "--n-best")) from None
+    for override in arguments.decoder:
+        settings = replaced(settings, _parsed(override), "--decoder ")
+    named = given_decoder_keys(arguments)
     if not settings.language_model and (idle := sorted(named & OF_LANGUAGE_MODEL)):
+        if arguments.beam == 1:
+            raise UserError(f"--decoder {idle[0]}: changes nothing with --beam 1; leave one of them out")
         raise UserError(f"--decoder {idle[0]}: changes nothing without a language model; name one by --lm")
     names_beam = arguments.beam is not None or "beam" in named
     if settings.beam == 1 and settings.language_model and not names_beam:
@@ -169,7 +178,7 @@ def _parsed(override: str) -> dict[str, Any]:
     try:
         return tomllib.loads(override)
     except tomllib.TOMLDecodeError:
-        raise UserError(f"--decoder {override}: expected KEY=VALUE, such as lm_weight=0.7") from None
+        raise UserError(f"--decoder {override}: expected KEY=VALUE, such as beam_width=20") from None
 
 
 def _hot_words(path: Path, vocabulary: Vocabulary) -> HotWords:

@@ -163,6 +163,13 @@ def test_tuning_without_a_language_model_is_an_error(run, manifest, capsys):
     assert Run(run).decoder_settings() == DecoderSettings()
 
 
+@pytest.mark.parametrize("key", ["lm_weight", "token_bonus", "hanzi_weight", "unknown_word"])
+def test_weights_that_tuning_chooses_cannot_be_given(run, manifest, key, capsys):
+    given = ["--lm", "lm", "--decoder", "beam_width=20", "--decoder", f"{key}=-1.0"]
+    assert main(["tune-decoder", str(run), str(manifest), *given]) == 2
+    assert f"--decoder {key}: tuning chooses lm_weight, token_bonus" in capsys.readouterr().err
+
+
 def test_language_model_that_was_moved_is_named_with_the_file_that_names_it(run, clips, manifest, capsys):
     Run(run).save_decoder_settings(DecoderSettings(beam=4, language_model="/nowhere/lm"))
     transcribe = ["transcribe", str(run), clips[0].audio_path]
@@ -191,6 +198,9 @@ def test_language_model_that_was_moved_is_named_with_the_file_that_names_it(run,
         ),
         (["--beam", "4", "--n-best", "5", "--format", "jsonl"], "expected at most 4"),
         (["--decoder", "min_token_log_prob=0.0"], "min_token_log_prob: expected -1e+09 to -0.1"),
+        (["--n-best", "0", "--format", "jsonl"], "--n-best: expected 1 to 4096, received 0"),
+        (["--beam", "1", "--decoder", "lm_weight=1.0"], "changes nothing with --beam 1"),
+        (["--decoder", "lm_weight=1.0"], "name one by --lm"),
         (["--beam", "0"], "beam: expected 1 to 4096, received 0"),
         (["--decoder", "lm_wait=1"], "lm_wait: no such key (did you mean lm_weight?)"),
         (["--decoder", "lm_weight"], "expected KEY=VALUE"),

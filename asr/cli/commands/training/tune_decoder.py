@@ -6,12 +6,19 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from asr.cli.options.decoder import add_hanzi_argument, add_search_arguments, decoder_choice
+from asr.base.errors import UserError
+from asr.cli.options.decoder import (
+    add_hanzi_argument,
+    add_search_arguments,
+    decoder_choice,
+    given_decoder_keys,
+)
 
 if TYPE_CHECKING:
     from asr.evaluation.decoder_tuning import TunedDecoder
 
 NUM_SHOWN = 5
+TUNED = ("lm_weight", "token_bonus", "hanzi_weight", "unknown_word")
 
 
 def add_tune_decoder_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,6 +36,8 @@ def tune_decoder_command(arguments: argparse.Namespace) -> int:
     from asr.cli.progress_bars import ProgressBars
     from asr.runs.run import Run
 
+    if idle := sorted(given_decoder_keys(arguments) & {*TUNED}):
+        raise UserError(f"--decoder {idle[0]}: tuning chooses {', '.join(TUNED)} itself; leave them out")
     run = Run.open(arguments.run)
     choice = decoder_choice(arguments, run)
     choice.require_language_model()
