@@ -26,7 +26,7 @@ class AsrtOutputs(NamedTuple):
     Attributes:
         vocabulary: the new outputs, the blank first.
         columns: (V,) for each of them, the output of ASRT that it was.
-        dropped: syllables that are in the list twice, whose first output was never trained.
+        dropped: syllables that are in the list more than once; only the last output of each was trained.
         respelled: syllables with the spelling they have here, where it is another one.
     """
 
@@ -83,8 +83,13 @@ def outputs_of(syllables: Sequence[str], num_outputs: int, dictionary: Path, wei
             f"{num_outputs:,} outputs with the blank; received {len(syllables):,}: name the {NAME} of the "
             "version of ASRT that trained it"
         )
+    if not syllables:
+        raise UserError(
+            f"{dictionary}: expected syllables, received none, so the only output would be the blank; name "
+            f"the {NAME} and the weights of a trained network"
+        )
     last = {syllable: line for line, syllable in enumerate(syllables)}
-    dropped = tuple(syllable for line, syllable in enumerate(syllables) if last[syllable] != line)
+    repeated = (syllable for line, syllable in enumerate(syllables) if last[syllable] != line)
     kept = sorted(last.values())
     spellings = _spellings(last)
     try:
@@ -92,7 +97,7 @@ def outputs_of(syllables: Sequence[str], num_outputs: int, dictionary: Path, wei
     except UserError as error:
         raise UserError(f"{dictionary}: {error}") from None
     respelled = {syllable: spelling for syllable, spelling in spellings.items() if syllable != spelling}
-    return AsrtOutputs(vocabulary, [num_outputs - 1, *kept], dropped, respelled)
+    return AsrtOutputs(vocabulary, [num_outputs - 1, *kept], tuple(dict.fromkeys(repeated)), respelled)
 
 
 def _spellings(syllables: Iterable[str]) -> dict[str, str]:

@@ -29,7 +29,7 @@ class ImportedAsrt:
         dictionary: path of the list of syllables.
         num_outputs: outputs of ASRT's network, the blank included.
         vocabulary: outputs of the new run.
-        dropped: syllables that are in the list twice, of which the untrained output is left out.
+        dropped: syllables that are in the list more than once; their untrained outputs are left out.
         respelled: syllables with their spelling in the new run, where it is another one.
     """
 

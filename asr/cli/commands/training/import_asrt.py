@@ -61,8 +61,8 @@ def _summary(imported: ImportedAsrt) -> list[str]:
     ]
     if imported.dropped:
         lines.append(
-            f"  dropped: {listed(imported.dropped, MAX_LISTED)}, in the list twice; the first output of "
-            "each was never trained"
+            f"  dropped: {listed(imported.dropped, MAX_LISTED)}, in the list more than once; only the "
+            "last output of each was trained"
         )
     if imported.respelled:
         pairs = [f"{theirs} is {ours}" for theirs, ours in imported.respelled.items()]

@@ -121,6 +121,20 @@ def test_spellings_become_those_of_this_project_unless_the_list_has_both(tmp_pat
     assert imported.respelled == {"lue4": "lve4", "n2": "en2"}
 
 
+def test_a_syllable_three_times_in_the_list_is_named_once(tmp_path, capsys):
+    weights, dictionary, _ = files_of(tmp_path, syllables=["a1", "ni3", "a1", "a1"])
+    assert main(["import-asrt", str(weights), str(dictionary), str(tmp_path / "run")]) == 0
+    assert "dropped: a1, in the list more than once" in capsys.readouterr().out
+    assert Run(tmp_path / "run").vocabulary().tokens[1:] == ("ni3", "a1")
+
+
+def test_a_list_without_syllables_is_refused(tmp_path):
+    weights, dictionary, _ = files_of(tmp_path, syllables=[])
+    with pytest.raises(UserError, match=r"dict\.txt: expected syllables, received none"):
+        import_asrt(weights, tmp_path / "run", dictionary)
+    assert not (tmp_path / "run").exists()
+
+
 def test_divided_lists_of_names_and_files_of_whole_models_are_read(tmp_path):
     weights, dictionary, _ = files_of(tmp_path / "a")
     expected = read_checkpoint(import_asrt(weights, tmp_path / "one", dictionary).run.chosen_checkpoint())
@@ -142,7 +156,7 @@ def test_the_dict_txt_of_the_folder_of_asrt_is_found(tmp_path, capsys):
     printed = capsys.readouterr().out
     assert f"ASRT's network 24, 12 of its 13 outputs, named by {dictionary}" in printed
     assert "blank: was output 12, is output 0" in printed
-    assert "dropped: heng5, in the list twice" in printed
+    assert "dropped: heng5, in the list more than once" in printed
     assert "spelled otherwise: lue4 is lve4, n2 is en2" in printed
     dictionary.unlink()
     assert main(["import-asrt", str(below / "a.model.h5"), str(tmp_path / "other")]) == 2
