@@ -1,9 +1,9 @@
 """Chooses the hypothesis of a search over syllables with the language model of words.
 
 Each syllable of the best hypothesis is weighed against the others that may be said in its place, or against
-none. Of 14 syllables, each of which may be one of five, there are six
-billion sentences; a beam holds a few of them, the search for words finds the best of all. Such alternatives
-in a row are a confusion network (Mangu et al., 2000, arXiv:cs/0010012).
+none. Of 14 syllables, each of which may be one of five, there are six billion sentences; a beam holds a few
+of them, the search for words finds the best of all. Such alternatives in a row are a confusion network
+(Mangu et al., 2000, arXiv:cs/0010012).
 """
 
 from __future__ import annotations
@@ -36,10 +36,7 @@ LEAST_PROBABLE, LEAST_SILENT = 8.0, 1.0
 
 
 def choose_by_words(
-    candidates: Sequence[Candidate],
-    log_probs: LogProbs,
-    search: BeamSearch,
-    converter: Converter,
+    candidates: Sequence[Candidate], log_probs: LogProbs, search: BeamSearch, converter: Converter
 ) -> Sequence[Candidate]:
     """Return the candidates after the best one by score plus weighted log probability of the words.
 
@@ -84,10 +81,7 @@ def _of_candidates(
 
 
 def _of_alternatives(
-    candidates: Sequence[Candidate],
-    log_probs: LogProbs,
-    search: BeamSearch,
-    converter: Converter,
+    candidates: Sequence[Candidate], log_probs: LogProbs, search: BeamSearch, converter: Converter
 ) -> Candidate:
     best, weight = candidates[0], search.settings.hanzi_weight
     is_fixed = search.hot_words.are_in(best.ids)
