@@ -194,6 +194,22 @@ class BeamSearch:
             for rank in ranks
         ]
 
+    def beside(self, other: Candidate, ids: tuple[int, ...], acoustic: float) -> Candidate:
+        """Return a finished candidate that is not in the beam, with the hot words of another that is.
+
+        Args:
+            other: the candidate in the beam.
+            ids: of the tokens.
+            acoustic: see `Candidate`.
+        """
+        model, settings = self.language_model, self.settings
+        if model is None:
+            return Candidate(ids, acoustic + other.score - other.acoustic, acoustic, 0.0)
+        language = sum(model.log_probs(self.vocabulary.decode(ids)))
+        added = settings.lm_weight * (language - other.language)
+        added += settings.token_bonus * (len(ids) - len(other.ids))
+        return Candidate(ids, acoustic + other.score - other.acoustic + added, acoustic, language)
+
 
 NO_TABLES = tables_of(np.zeros(2, np.uint32), [], [])
 

@@ -194,6 +194,8 @@ class NBestSearch(Search):
         first, last = min(beam), max(beam)  # a prefix that these two share, all between them share
         differing = (index for index, (a, b) in enumerate(zip(first, last, strict=False)) if a != b)
         num_final = next(differing, min(len(first), len(last)))
+        if self.converter is not None and weighs_alternatives(self.beam, self.converter):
+            num_final = 0  # words may choose others at the end
         return self.vocabulary.decode(beam[0]), num_final
 
     @override

@@ -8,9 +8,9 @@ of them, the search for words finds the best of all. Such alternatives in a row 
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -62,8 +62,11 @@ def weighs_alternatives(search: BeamSearch, converter: Converter) -> bool:
     They do not where some are Latin, or where the search has a language model whose text they do not know. A
     folder of `asr lm train` has words of the same text.
     """
-    knows_text = search.language_model is None or converter.own is not None
-    return knows_text and search.vocabulary.unit != "mixed" and search.settings.hanzi_weight > 0
+    settings = search.settings
+    knows_text = search.language_model is None or (
+        converter.folder is not None and converter.folder.resolve() == Path(settings.language_model).resolve()
+    )
+    return knows_text and search.vocabulary.unit != "mixed" and settings.hanzi_weight > 0
 
 
 def _of_candidates(
@@ -84,7 +87,8 @@ def _of_alternatives(
     candidates: Sequence[Candidate], log_probs: LogProbs, search: BeamSearch, converter: Converter
 ) -> Candidate:
     best, weight = candidates[0], search.settings.hanzi_weight
-    is_fixed = search.hot_words.are_in(best.ids)
+    favours = search.settings.hot_word_boost > 0
+    is_fixed = search.hot_words.are_in(best.ids) if favours else [False] * len(best.ids)
     edges: list[Edge] = []
     for place, (ids, scores) in enumerate(alternatives(best.ids, log_probs)):
         if is_fixed[place]:
@@ -94,12 +98,13 @@ def _of_alternatives(
             edges.append(Edge(place, place + 1, syllable, score / weight))
     lattice = Lattice(tuple(edges), len(best.ids) + 1)
     chosen = tuple(search.vocabulary.encode(converter.convert_lattice(lattice).syllables))
+    for candidate in candidates:
+        if candidate.ids == chosen:
+            return candidate
     acoustic = float(compiled(sum_of_alignments)(log_probs, np.array(chosen, np.int32)))
-    if chosen == best.ids or acoustic == -np.inf:  # equal neighbours may need a blank that has no frame
+    if acoustic == -np.inf:  # equal neighbours may need a blank that has no frame
         return best
-    return dataclasses.replace(
-        best, ids=chosen, score=best.score - best.acoustic + acoustic, acoustic=acoustic
-    )
+    return search.beside(best, chosen, acoustic)
 
 
 def alternatives(ids: Ids, log_probs: LogProbs) -> Iterator[tuple[Sequence[int], Sequence[float]]]:

@@ -9,8 +9,7 @@ from asr.base.decoder_settings import DecoderSettings
 from asr.base.vocabulary import Vocabulary
 from asr.cli.main import main
 from asr.ctc.beam_search import BeamSearch
-from asr.ctc.confidence import token_confidences
-from asr.ctc.forced_alignment import align_tokens, label_losses
+from asr.ctc.forced_alignment import label_losses
 from asr.ctc.hot_words import HotWords
 from asr.ctc.search import NBestSearch
 from asr.ctc.word_rescoring import alternatives, choose_by_words
@@ -45,8 +44,8 @@ def doubtful(wrong=0.52, right=0.44):
     return frames(*({bad: wrong, good: right} for good, bad in zip(SYLLABLES, WRONG, strict=True)))
 
 
-def chosen(log_probs, converter, language_model=None, hot_words=None, **settings):
-    search = BeamSearch(VOCABULARY, DecoderSettings(**{"beam": 2} | settings), language_model, hot_words)
+def chosen(log_probs, converter, model=None, hot_words=None, **settings):
+    search = BeamSearch(VOCABULARY, DecoderSettings(**{"beam": 2} | settings), model, hot_words)
     candidates = search.decode(log_probs[None], np.array([len(log_probs)]))[0]
     return candidates, choose_by_words(candidates, log_probs, search, converter)
 
@@ -112,6 +111,8 @@ def test_hot_words_stay_as_the_search_found_them(converter):
     before, (first, *_) = chosen(doubtful(), converter, hot_words=hot_words)
     assert tokens_of(first) == (*SYLLABLES[:5], "bei4", "jing3")
     assert first.score - first.acoustic == pytest.approx(before[0].score - before[0].acoustic)
+    _, (first, *_) = chosen(doubtful(), converter, hot_words=hot_words, hot_word_boost=0.0)
+    assert tokens_of(first) == tuple(SYLLABLES)
 
 
 @pytest.fixture
@@ -126,18 +127,47 @@ def language_model():
 
 
 def test_with_a_model_of_other_text_words_choose_among_the_candidates(converter, language_model):
-    before, after = chosen(doubtful(), converter, language_model=language_model, beam=8)
+    before, after = chosen(doubtful(), converter, language_model, beam=8)
     assert set(after) == set(before)
     assert after[0] != before[0]
 
 
-def test_with_a_model_whose_words_are_known_they_choose_among_the_alternatives(tmp_path):
-    (tmp_path / "text.txt").write_text("我们明天去北京\n", encoding="utf-8")
-    assert main(["lm", "train", str(tmp_path / "text.txt"), "--out", str(tmp_path / "lm")]) == 0
-    language_model = fusion_model(tmp_path / "lm", VOCABULARY)
-    before, after = chosen(doubtful(), Converter.load(tmp_path / "lm"), language_model, lm_weight=0.0)
+@pytest.fixture(scope="module")
+def folders(tmp_path_factory):
+    """Return two folders of `asr lm train`, of which the first knows the sentence."""
+    made = []
+    for text in ("我们明天去北京", "今天天气很好，我们去北京"):
+        folder = tmp_path_factory.mktemp("lm")
+        (folder / "text.txt").write_text(f"{text}\n", encoding="utf-8")
+        assert main(["lm", "train", str(folder / "text.txt"), "--out", str(folder / "lm")]) == 0
+        made.append(folder / "lm")
+    return made
+
+
+def with_model(folder, words, **settings):
+    model = fusion_model(folder, VOCABULARY)
+    settings = {"language_model": str(folder), "lm_weight": 0.01, "token_bonus": 0.5} | settings
+    return model, *chosen(doubtful(), Converter.load(words), model, **settings)
+
+
+def test_with_a_model_whose_words_are_known_they_choose_among_the_alternatives(folders):
+    model, before, (first, *_) = with_model(folders[0], folders[0])
     assert all(tokens_of(one) != tuple(SYLLABLES) for one in before)
-    assert tokens_of(after[0]) == tuple(SYLLABLES)
+    assert tokens_of(first) == tuple(SYLLABLES)
+    assert first.language == pytest.approx(sum(model.log_probs(SYLLABLES)))
+    assert first.score == pytest.approx(first.acoustic + 0.01 * first.language + 0.5 * len(SYLLABLES))
+
+
+def test_words_of_another_text_choose_among_the_candidates(folders):
+    _, before, after = with_model(folders[0], folders[1])
+    assert set(after) == set(before)
+
+
+def test_a_sentence_of_the_beam_keeps_the_score_that_it_has_there(folders):
+    _, before, (first, *_) = with_model(folders[0], folders[0], beam=512, beam_width=100.0)
+    assert tokens_of(first) == tuple(SYLLABLES)
+    assert first in before
+    assert first != before[0]
 
 
 def test_equal_neighbours_that_have_no_frame_between_them_are_not_chosen(converter):
@@ -155,14 +185,12 @@ def test_silence_has_no_words(converter):
     assert after[0].ids == ()
 
 
-def test_doubts_of_the_sound_count_half_where_words_chose(converter):
+def test_stream_calls_nothing_final_that_words_may_change(converter):
     log_probs = doubtful()
     search = NBestSearch(BeamSearch(VOCABULARY, DecoderSettings(beam=2)), 0.04, converter)
     state = search.start()
     search.feed(state, log_probs)
+    assert search.partial(state) == (tuple(WRONG), 0)
     (best,) = search.finish(state)
     assert best.tokens == tuple(SYLLABLES)
-    assert best.confidences == pytest.approx([0.72] * 7, abs=0.01)  # 0.44 by the sound
-    aligned = align_tokens(log_probs, VOCABULARY.encode(SYLLABLES))
-    _, after = chosen(log_probs, converter)
-    assert token_confidences(after, aligned) == pytest.approx([0.44] * 7, abs=0.01)
+    assert best.confidences == pytest.approx([0.44] * 7, abs=0.01)  # by the sound
