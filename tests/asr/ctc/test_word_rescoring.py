@@ -98,11 +98,15 @@ def test_weight_0_keeps_the_order(converter):
     assert list(after) == list(before)
 
 
+def with_one_too_many():
+    """Return the frames of 我们 jing3 明天去北京, where other tones are more probable."""
+    said = [{bad: 0.52, good: 0.44} for good, bad in zip(SYLLABLES, WRONG, strict=True)]
+    return frames(*said[:2], {"jing3": 0.55}, *said[2:])
+
+
 def test_syllable_that_forms_no_word_may_be_none(converter):
-    said = [{syllable: 0.9} for syllable in SYLLABLES]
-    said.insert(2, {"jing3": 0.55})  # 我们 jing3 明天去北京
-    before, (first, *_) = chosen(frames(*said), converter)
-    assert tokens_of(before[0]) == (*SYLLABLES[:2], "jing3", *SYLLABLES[2:])
+    before, (first, *_) = chosen(with_one_too_many(), converter)
+    assert tokens_of(before[0]) == (*WRONG[:2], "jing3", *WRONG[2:])
     assert tokens_of(first) == tuple(SYLLABLES)
 
 
@@ -144,10 +148,11 @@ def folders(tmp_path_factory):
     return made
 
 
-def with_model(folder, words, **settings):
+def with_model(folder, words, log_probs=None, **settings):
+    log_probs = doubtful() if log_probs is None else log_probs
     model = fusion_model(folder, VOCABULARY)
     settings = {"language_model": str(folder), "lm_weight": 0.01, "token_bonus": 0.5} | settings
-    return model, *chosen(doubtful(), Converter.load(words), model, **settings)
+    return model, *chosen(log_probs, Converter.load(words), model, **settings)
 
 
 def test_with_a_model_whose_words_are_known_they_choose_among_the_alternatives(folders):
@@ -156,6 +161,12 @@ def test_with_a_model_whose_words_are_known_they_choose_among_the_alternatives(f
     assert tokens_of(first) == tuple(SYLLABLES)
     assert first.language == pytest.approx(sum(model.log_probs(SYLLABLES)))
     assert first.score == pytest.approx(first.acoustic + 0.01 * first.language + 0.5 * len(SYLLABLES))
+
+
+def test_fewer_syllables_have_fewer_bonuses(folders):
+    _, (before, *_), (first, *_) = with_model(folders[0], folders[0], with_one_too_many(), token_bonus=2.0)
+    assert len(before.ids) == len(first.ids) + 1
+    assert first.score == pytest.approx(first.acoustic + 0.01 * first.language + 2.0 * len(first.ids))
 
 
 def test_words_of_another_text_choose_among_the_candidates(folders):
