@@ -9,6 +9,7 @@ is not completed: a finished hypothesis has the boosts of whole words only.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import itertools
 import math
 import re
@@ -108,14 +109,18 @@ class HotWords:
     def are_in(self, ids: Sequence[int]) -> list[bool]:
         """Return whether each token belongs to a hot word, matched from left to right, the longest first."""
         belong = [False] * len(ids)
-        longest_first = sorted(self.weights, key=len, reverse=True)
         place = 0
         while place < len(ids):
-            at_place = (word for word in longest_first if tuple(ids[place : place + len(word)]) == word)
-            length = len(next(at_place, ()))
+            words = (tuple(ids[place : place + length]) for length in self._lengths)
+            length = len(next((word for word in words if word in self.weights), ()))
             belong[place : place + length] = [True] * length
             place += length or 1
         return belong
+
+    @functools.cached_property
+    def _lengths(self) -> list[int]:
+        """Return the lengths of the words, the longest first."""
+        return sorted(set(map(len, self.weights)), reverse=True)
 
     def tables(self, boost: float) -> HotWordTables:
         """Return the automaton that matches the words, as in Aho and Corasick (1975).

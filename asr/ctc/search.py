@@ -28,7 +28,7 @@ from asr.base.vocabulary import Vocabulary
 from asr.base.work import OnProgress, ignore_progress
 from asr.ctc.greedy import BestPath, best_path, collapse, hypotheses_of, seconds
 from asr.ctc.posteriors import log_posteriors
-from asr.ctc.word_rescoring import choose_by_words, weighs_alternatives
+from asr.ctc.word_rescoring import WordChoice
 
 if TYPE_CHECKING:
     from asr.ctc.beam_search import BeamSearch, BeamState, Candidate
@@ -165,6 +165,8 @@ class NBestSearch(Search):
         self, beam: BeamSearch, frame_s: float, converter: Converter | None = None, n_best: int | None = None
     ) -> None:
         self.beam, self.frame_s, self.converter = beam, frame_s, converter
+        self.words = None if converter is None else WordChoice(beam, converter)
+        self._weighs_alternatives = self.words is not None and self.words.weighs_alternatives
         self.vocabulary, self.n_best = beam.vocabulary, n_best or beam.settings.n_best
 
     @override
@@ -194,7 +196,7 @@ class NBestSearch(Search):
         first, last = min(beam), max(beam)  # a prefix that these two share, all between them share
         differing = (index for index, (a, b) in enumerate(zip(first, last, strict=False)) if a != b)
         num_final = next(differing, min(len(first), len(last)))
-        if self.converter is not None and weighs_alternatives(self.beam, self.converter):
+        if self._weighs_alternatives:
             num_final = 0  # words may choose others at the end
         return self.vocabulary.decode(beam[0]), num_final
 
@@ -209,10 +211,8 @@ class NBestSearch(Search):
         from asr.ctc.confidence import token_confidences
         from asr.ctc.forced_alignment import align_tokens
 
-        by_words = False
-        if self.converter is not None:
-            candidates = choose_by_words(candidates, log_probs, self.beam, self.converter)
-            by_words = weighs_alternatives(self.beam, self.converter)
+        if self.words is not None:
+            candidates = self.words.best_first(candidates, log_probs)
         hypotheses: list[Hypothesis] = []
         for candidate in candidates[: self.n_best]:
             alignment = align_tokens(log_probs, candidate.ids)
@@ -221,7 +221,7 @@ class NBestSearch(Search):
                 seconds(alignment.starts, self.frame_s),
                 candidate.score,
                 candidate.acoustic,
-                () if hypotheses else token_confidences(candidates, alignment, by_words),
+                () if hypotheses else token_confidences(candidates, alignment, self._weighs_alternatives),
             )
             hypotheses.append(hypothesis)
         return hypotheses

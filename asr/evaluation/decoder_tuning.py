@@ -35,7 +35,7 @@ from asr.base.work import OnProgress, Work, ignore_progress
 from asr.ctc.beam_search import BeamSearch
 from asr.ctc.greedy import best_path, labels_of
 from asr.ctc.posteriors import log_posteriors
-from asr.ctc.word_rescoring import choose_by_words
+from asr.ctc.word_rescoring import WordChoice
 from asr.evaluation.errors.language_errors import names_in
 from asr.evaluation.errors.metrics import count_edits
 from asr.evaluation.errors.significance import PairedTest, paired_test
@@ -272,8 +272,9 @@ class DecoderTuner:
             return
         settings, hot_words = self._settings_of(*weights), self.choice.hot_words
         search = BeamSearch(self.vocabulary, settings, self.language_model, hot_words)
+        words = None if self.converter is None else WordChoice(search, self.converter)
         tokens = (
-            self._best_tokens(candidates, log_probs[:num_frames], search)
+            self._best_tokens(candidates, log_probs[:num_frames], words)
             for batch in self.batches
             for candidates, log_probs, num_frames in zip(
                 search.decode(batch.log_probs, batch.num_frames),
@@ -291,11 +292,11 @@ class DecoderTuner:
         self.on_trial(len(self.trials))
 
     def _best_tokens(
-        self, candidates: Sequence[Candidate], log_probs: npt.NDArray[np.float32], search: BeamSearch
+        self, candidates: Sequence[Candidate], log_probs: npt.NDArray[np.float32], words: WordChoice | None
     ) -> tuple[str, ...]:
         """Return the tokens of the hypothesis that the decoder would return."""
-        if self.converter is not None:
-            candidates = choose_by_words(candidates, log_probs, search, self.converter)
+        if words is not None:
+            candidates = words.best_first(candidates, log_probs)
         return self.vocabulary.decode(candidates[0].ids)
 
 

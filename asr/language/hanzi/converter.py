@@ -101,7 +101,6 @@ class Converter:
         beam: maximum number of language model contexts at a node; the search is exact if none is dropped.
         margin: how much worse than the best at its node a path may be, natural logarithm.
         own: model of a user's own text, interpolated with `model`; the dictionary has its words, too.
-        folder: of `own`.
 
     Raises:
         UserError: `soft_tones` is negative or not finite.
@@ -115,13 +114,12 @@ class Converter:
         beam: int = BEAM,
         margin: float = MARGIN,
         own: OwnWords | None = None,
-        folder: Path | None = None,
     ) -> None:
         if soft_tones is not None and not 0 <= soft_tones < math.inf:
             raise UserError(f"`soft_tones`: expected 0 or more, received {soft_tones}; 4 is a good value")
         self.model, self.dictionary = model, dictionary
         self.tone_cost = math.inf if soft_tones is None else float(soft_tones)
-        self.beam, self.margin, self.own, self.folder = beam, margin, own, folder
+        self.beam, self.margin, self.own = beam, margin, own
         self._sounds = self.dictionary.sounds(soft_tones is not None) | {EPSILON: EPSILON_SOUND}
         self._mixture, self._begin = mixture_of(model, own)
         self._end = model.words.index(SENTENCE_END)
@@ -158,8 +156,8 @@ class Converter:
         ids = ChainMap({word: index for index, word in enumerate(unknown, start=first_id)}, general.ids)
         own_ids = np.full(first_id + len(unknown), UNKNOWN_ID, np.int32)
         own_ids[[ids[word] for word in own.words]] = np.arange(len(own.words))
-        mixed = OwnWords(own, own_ids, own_shares(num_words(folder, own), own.order))
-        return cls(general, dictionary.with_readings(readings, ids), soft_tones, own=mixed, folder=folder)
+        mixed = OwnWords(own, own_ids, own_shares(num_words(folder, own), own.order), folder)
+        return cls(general, dictionary.with_readings(readings, ids), soft_tones, own=mixed)
 
     @property
     def without_itn(self) -> Converter:

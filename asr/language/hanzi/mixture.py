@@ -10,6 +10,7 @@ on other text.
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -54,11 +55,13 @@ class OwnWords(NamedTuple):
         model: the model.
         ids: (W,) see `Mixture.own_ids`.
         shares: see `Mixture.shares`.
+        folder: of `asr lm train`, which they are from.
     """
 
     model: NGramModel
     ids: Int32
     shares: Float64
+    folder: Path
 
 
 def own_shares(num_tokens: int, order: int) -> Float64:

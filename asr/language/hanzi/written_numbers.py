@@ -59,11 +59,7 @@ class NumberConverter(Converter):
 
     def __init__(self, spoken: Converter) -> None:
         soft_tones = spoken.tone_cost if spoken.tone_cost < math.inf else None
-        super().__init__(
-            *(spoken.model, spoken.dictionary, soft_tones, spoken.beam, spoken.margin),
-            own=spoken.own,
-            folder=spoken.folder,
-        )
+        super().__init__(spoken.model, spoken.dictionary, soft_tones, spoken.beam, spoken.margin, spoken.own)
         self._spoken, self._rules = spoken, number_rules()
 
     @property

@@ -12,7 +12,7 @@ from asr.ctc.beam_search import BeamSearch
 from asr.ctc.forced_alignment import label_losses
 from asr.ctc.hot_words import HotWords
 from asr.ctc.search import NBestSearch
-from asr.ctc.word_rescoring import alternatives, choose_by_words
+from asr.ctc.word_rescoring import WordChoice, alternatives
 from asr.language.hanzi.converter import Converter
 from asr.language.ngram.folder import fusion_model
 from asr.language.ngram.model import NGramModel, NGrams
@@ -47,7 +47,7 @@ def doubtful(wrong=0.52, right=0.44):
 def chosen(log_probs, converter, model=None, hot_words=None, **settings):
     search = BeamSearch(VOCABULARY, DecoderSettings(**{"beam": 2} | settings), model, hot_words)
     candidates = search.decode(log_probs[None], np.array([len(log_probs)]))[0]
-    return candidates, choose_by_words(candidates, log_probs, search, converter)
+    return candidates, WordChoice(search, converter).best_first(candidates, log_probs)
 
 
 def tokens_of(candidate):

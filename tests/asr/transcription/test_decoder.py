@@ -11,7 +11,7 @@ from asr.ctc.confidence import token_confidences
 from asr.ctc.forced_alignment import align_tokens
 from asr.ctc.hot_words import HotWords
 from asr.ctc.search import make_search
-from asr.ctc.word_rescoring import choose_by_words
+from asr.ctc.word_rescoring import WordChoice
 from asr.language.hanzi.converter import Converter
 from asr.language.ngram.model import NGramModel, NGrams
 from asr.transcription.decoder import Decoder
@@ -85,7 +85,7 @@ def test_a_rescored_hypothesis_has_the_confidence_of_the_best_one(logits, conver
     settings = DecoderSettings(beam=8)
     search = BeamSearch(VOCABULARY, settings, language_model)
     candidates = search.decode(logits.values[:1], logits.num_frames[:1])[0]
-    chosen = choose_by_words(candidates, logits.values[0], search, converter)
+    chosen = WordChoice(search, converter).best_first(candidates, logits.values[0])
     assert VOCABULARY.decode(chosen[0].ids) == ("ni3", "hao3")
     assert chosen[0].score < candidates[0].score
     confidences = token_confidences(chosen, align_tokens(logits.values[0], chosen[0].ids))
