@@ -99,11 +99,11 @@ def test_words_of_the_general_model_stay_known_with_an_own_one(small, tmp_path):
 
 
 def test_an_own_text_teaches_its_names(tmp_path):
-    (tmp_path / "own.txt").write_text("苻坚来了\n我找苻坚\n" * 50, encoding="utf-8")
+    (tmp_path / "own.txt").write_text("宓蘅来了\n我找宓蘅\n" * 50, encoding="utf-8")
     train_language_models([str(tmp_path / "own.txt")], tmp_path / "lm")
-    sentence = ["wo3", "zhao3", "fu2", "jian1"]
-    assert Converter.load().convert(sentence).text != "我找苻坚"
-    assert Converter.load(tmp_path / "lm").convert(sentence).text == "我找苻坚"
+    sentence = ["wo3", "zhao3", "mi4", "heng2"]
+    assert Converter.load().convert(sentence).text != "我找宓蘅"
+    assert Converter.load(tmp_path / "lm").convert(sentence).text == "我找宓蘅"
 
 
 def test_a_word_that_the_general_model_lacks_is_written_as_the_own_text_has_it(tmp_path):
