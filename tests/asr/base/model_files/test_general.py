@@ -24,8 +24,15 @@ def test_its_card_lies_beside_it_and_says_what_the_file_says():
             line for line in card.splitlines() if line.startswith(f"| {rate['set']} | {rate['decoder']} |")
         ]
         assert f"| {percent(rate['rate'])} (" in row
-    assert not about["recognizes"]
-    assert "they do not recognize speech well enough as they are" in card
+    assert about["recognizes"]
+    assert "asr transcribe general.polyphone" in card
+
+
+def test_a_recording_is_transcribed_without_a_run(clips, capsys):
+    clip = clips[0]
+    assert main(["transcribe", str(clip.audio_path)]) == 0
+    text = capsys.readouterr().out.strip()
+    assert total_edits([(tuple(clip.text), tuple(text))]).rate < 0.4
 
 
 @pytest.mark.slow
