@@ -164,7 +164,7 @@ class Text(NamedTuple):
                 self.sentences.append(np.array(numbers, np.int32))
 
     def some(self, count: int) -> list[list[str]]:
-        """Return about so many sentences from all of the text."""
+        """Return about this number of sentences from all of the text."""
         names = list(self.words)
         chosen = self.sentences[:: max(1, len(self.sentences) // count)]
         return [[names[number] for number in sentence] for sentence in chosen]

@@ -116,7 +116,7 @@ def test_hanzi_beside_latin_words_are_those_without_them_and_spaces_are_between_
     written = {
         utterance.text: writer.text(utterance.tokens) for utterance in read_manifest(prepared / "train.jsonl")
     }
-    assert written["我需要看CCTV五"] == "我需要看CCTV五"
+    assert written["这个APP很好用"] == "这个APP很好用"
     assert written["打开iPhone的设置"] == "打开iphone的设置"
     assert written["我的 iPhone APP 很好用"] == "我的iphone APP很好用"
     assert written["今天天气很好"] == "今天天气很好"
