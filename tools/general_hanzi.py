@@ -42,6 +42,7 @@ from asr.language.ngram.pruning import prune_to_size
 from asr.language.ngram.training import SPECIAL_WORDS
 from data_pipeline.labels.errors import UnlabelledError
 from data_pipeline.labels.from_text import label
+from tools.syllable_use import sentences_of
 
 
 class Source(NamedTuple):
@@ -152,11 +153,8 @@ class Text(NamedTuple):
 
     def _add(self, line: str) -> None:
         is_held_out = hashlib.sha256(line.encode()).digest()[0] < HELD_OUT
-        for match in HANZI.finditer(line):
-            beside = line[: match.start()][-1:] + line[match.end() :][:1]
-            if any(char.isalnum() for char in beside) or not is_simplified(match[0]):
-                continue
-            words = jieba.lcut(match[0], HMM=False)
+        for sentence in filter(is_simplified, sentences_of([line])):
+            words = jieba.lcut(sentence, HMM=False)
             if is_held_out:
                 self.held_out.append(words)
             else:

@@ -202,12 +202,11 @@ class BeamSearch:
             ids: of the tokens.
             acoustic: see `Candidate`.
         """
-        model, settings = self.language_model, self.settings
-        if model is None:
-            return Candidate(ids, acoustic + other.score - other.acoustic, acoustic, 0.0)
-        language = sum(model.log_probs(self.vocabulary.decode(ids)))
-        added = settings.lm_weight * (language - other.language)
-        added += settings.token_bonus * (len(ids) - len(other.ids))
+        language = added = 0.0
+        if self.language_model is not None:
+            language = sum(self.language_model.log_probs(self.vocabulary.decode(ids)))
+            added = self.settings.lm_weight * (language - other.language)
+            added += self.settings.token_bonus * (len(ids) - len(other.ids))
         return Candidate(ids, acoustic + other.score - other.acoustic + added, acoustic, language)
 
 

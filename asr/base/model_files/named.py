@@ -17,7 +17,7 @@ from pathlib import Path
 
 from asr.base.errors import UserError
 from asr.base.model_files.fetched import fetched
-from asr.base.model_files.model_file import SUFFIX, about_of, models_folder, unpacked
+from asr.base.model_files.model_file import ABOUT, CONFIG, SUFFIX, about_of, models_folder, unpacked
 from asr.base.system.lock import exclusive_lock
 from asr.base.system.storage.address import Address, path_of
 from asr.base.text.wording import most_similar
@@ -70,13 +70,13 @@ def named_folder(named: str | Path) -> Path:
 
 
 def is_named(text: str) -> bool:
-    """Return whether a text names a run that exists, or a model, rather than a recording."""
+    """Return whether a text names a run or an exported folder, or a model, rather than a recording."""
     path = path_of(text)
     try:
         return bool(
             ADDRESS.fullmatch(text)
             # asked first, so that an error about the storage of a recording names the recording
-            or (path.is_dir() and (path / "config.toml").is_file())
+            or (path.is_dir() and any((path / name).is_file() for name in (CONFIG, ABOUT)))
             or (path.suffix == SUFFIX and path.is_file())
             or (text == GENERAL and not path.exists())
         )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from asr.base.errors import UserError
-from asr.base.model_files.model_file import ABOUT
 from asr.base.model_files.named import default_run, has_general, is_named
 from asr.base.system.storage.address import path_of
 
@@ -39,12 +38,10 @@ def run_and_rest(
 
 
 def _may_be_left_out(first: str, recognizes: bool) -> bool:
-    """Return whether the first argument is a recording, so that `general` is meant, and no exported model."""
+    """Return whether the first argument is a recording, so that `general` is meant."""
     from asr.transcription.files import STANDARD_INPUT  # which imports NumPy
 
-    path = path_of(first)
     try:
-        is_recording = first == STANDARD_INPUT or (path.exists() and not (path / ABOUT).is_file())
-        return has_general(recognizes) and is_recording
+        return has_general(recognizes) and (first == STANDARD_INPUT or path_of(first).exists())
     except OSError:  # a long text is no path
         return False

@@ -546,3 +546,7 @@ def test_recording_without_speech_is_reported(trained_run, tmp_path, capsys):
 def test_exported_folder_in_place_of_a_run_is_named(exported, clips, capsys):
     assert main(["transcribe", str(exported.folder), clips[0].audio_path]) == 2
     assert "received a folder of `asr export`; its README.md" in capsys.readouterr().err
+    assert main(["align", str(exported.folder), clips[0].audio_path, "你好"]) == 2
+    assert "received a folder of `asr export`; its README.md" in capsys.readouterr().err
+    assert main(["transcribe", str(exported.folder)]) == 2
+    assert "expected after the run" in capsys.readouterr().err
